@@ -1,0 +1,40 @@
+//! Every bound that callers or people can meet, named once, with its unit.
+
+/// Longest command line typed into a session, bytes (source: seed on interactive terminals, one line of 64 KiB).
+pub const COMMAND_BYTES: usize = 64 * 1024;
+/// Longest value of one argument, bytes.
+pub const ARGUMENT_BYTES: usize = 64 * 1024;
+/// Most arguments in one request.
+pub const ARGUMENTS: usize = 64;
+/// Longest caller-given invocation id, bytes.
+pub const INVOCATION_ID_BYTES: usize = 128;
+/// Longest reason, caller's or approver's, bytes.
+pub const REASON_BYTES: usize = 4 * 1024;
+/// Most inputs in one file grant (seed: 32).
+pub const GRANT_INPUTS: usize = 32;
+/// Largest granted file unless the manifest says otherwise, bytes (seed: 8 MiB).
+pub const GRANT_FILE_BYTES: u64 = 8 * 1024 * 1024;
+/// Sum of a grant's inputs, bytes.
+pub const GRANT_TOTAL_BYTES: u64 = 32 * 1024 * 1024;
+/// Output kept of one interaction or one-shot stream, bytes (seed: 4 MiB).
+pub const INTERACTION_BYTES: usize = 4 * 1024 * 1024;
+/// Output kept of one session's transcript, bytes (seed: 4 MiB).
+pub const TRANSCRIPT_BYTES: usize = 4 * 1024 * 1024;
+/// Live sessions at once (seed: 16).
+pub const LIVE_SESSIONS: usize = 16;
+/// Closed runs remembered until their deadlines (seed: 1,024).
+pub const REMEMBERED_RUNS: usize = 1024;
+/// Calls of one run that may wait for a person at once.
+pub const PENDING_APPROVALS_PER_RUN: usize = 5;
+/// How long an approval waits for an answer unless configured, milliseconds.
+pub const APPROVAL_WAIT_MS: u64 = 600_000;
+/// How long a given approval may be used, milliseconds.
+pub const RECEIPT_LIFE_MS: u64 = 120_000;
+/// Largest journal record, bytes; larger payloads are split by their writers.
+pub const RECORD_BYTES: usize = 64 * 1024;
+/// Largest chunk of terminal output in one record, bytes before encoding.
+pub const OUTPUT_CHUNK_BYTES: usize = 16 * 1024;
+/// Largest frame on the control socket, bytes.
+pub const FRAME_BYTES: usize = 8 * 1024 * 1024;
+/// Smallest size at which approve is offered, columns by rows.
+pub const APPROVE_MIN_SIZE: (u16, u16) = (60, 16);

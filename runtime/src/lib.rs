@@ -1,0 +1,22 @@
+//! The runtime core of stockade.
+//!
+//! Nothing an agent does reaches a process, a file or the network except as a call that went the whole way: validate,
+//! freeze, authorize, approve, record, dispatch, finalize, journal. This crate owns that way and every boundary on it.
+//! It knows nothing of screens, reads no environment variable and takes its places and clock from its caller.
+//!
+//! Modules import only downward in this list; `tests/tidy.rs` holds them to it.
+
+pub mod canon;
+pub mod ports;
+
+pub mod manifest;
+pub mod policy;
+pub mod redact;
+
+pub mod journal;
+
+pub mod grant;
+pub mod sandbox;
+pub mod sys;
+
+pub mod project;

@@ -1,0 +1,2 @@
+//! The workbench.
+#![forbid(unsafe_code)]
