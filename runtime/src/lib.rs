@@ -20,3 +20,5 @@ pub mod sandbox;
 pub mod sys;
 
 pub mod project;
+
+pub mod control;
