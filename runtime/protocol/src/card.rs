@@ -4,8 +4,12 @@
 //! nothing else; the receipt binds the digest of what was drawn, and the runtime refuses a receipt over any other.
 
 use crate::digest::Digest;
-use crate::text::SafeText;
+use crate::text::{SafeText, is_hidden};
 use serde::{Deserialize, Serialize};
+
+/// Labels of the facts that say what will happen. A card without any of them, or with nothing in them, is malformed and
+/// cannot be approved.
+pub const ACTS: [&str; 3] = ["command", "argv", "hands over"];
 
 /// A card.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,9 +72,41 @@ impl Card {
         text
     }
 
+    /// Whether it says what will happen: one of [`ACTS`] is among its facts and holds something that can be seen.
+    #[must_use]
+    pub fn names_act(&self) -> bool {
+        let seen = |line: &String| line.chars().any(|c| !c.is_whitespace() && !is_hidden(c));
+        self.facts.iter().any(|fact| ACTS.contains(&fact.label.as_str()) && fact.lines.iter().any(seen))
+    }
+
     /// The digest that a receipt's `shown` must equal.
     #[must_use]
     pub fn digest(&self) -> Digest {
         Digest::of(self.text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn card(facts: Vec<Field>) -> Card {
+        Card { title: "t".into(), facts, claims: Vec::new(), warnings: Vec::new() }
+    }
+
+    #[test]
+    fn a_card_names_an_act_only_when_something_of_it_can_be_seen() {
+        assert!(card(vec![Field::one("command", "ls")]).names_act());
+        assert!(card(vec![Field::many("argv", vec!["git".into(), String::new()])]).names_act());
+        assert!(!card(vec![Field::one("command", " \u{200b}\n")]).names_act());
+        assert!(!card(vec![Field::one("runs in", "native")]).names_act());
+        assert!(!card(Vec::new()).names_act());
+    }
+
+    #[test]
+    fn other_boundaries_between_arguments_give_another_digest() {
+        let joined = card(vec![Field::many("argv", vec!["git".into(), "push --force".into()])]);
+        let split = card(vec![Field::many("argv", vec!["git".into(), "push".into(), "--force".into()])]);
+        assert_ne!(joined.digest(), split.digest());
     }
 }

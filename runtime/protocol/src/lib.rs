@@ -18,5 +18,6 @@ pub mod receipt;
 pub mod refusal;
 pub mod request;
 pub mod result;
+pub mod script;
 pub mod text;
 pub mod time;
