@@ -203,7 +203,9 @@ pub struct OutputFile {
     /// Path relative to the project.
     pub path: String,
     /// Device number of the directory it will be published in, held open since.
+    #[serde(with = "crate::wide")]
     pub parent_device: u64,
     /// Inode number of that directory.
+    #[serde(with = "crate::wide")]
     pub parent_inode: u64,
 }

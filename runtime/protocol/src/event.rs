@@ -505,9 +505,21 @@ pub struct PublicationIntent {
     /// SHA-256 of the bytes.
     pub sha256: Digest,
     /// Device of the file that will appear there.
+    #[serde(with = "crate::wide")]
     pub device: u64,
     /// Inode of the file that will appear there.
+    #[serde(with = "crate::wide")]
     pub inode: u64,
+    /// Device of the directory it will appear in.
+    #[serde(with = "crate::wide")]
+    pub parent_device: u64,
+    /// Inode of the directory it will appear in.
+    #[serde(with = "crate::wide")]
+    pub parent_inode: u64,
+    /// Name of the temporary entry beside the target that holds the bytes until then, on file systems that cannot
+    /// keep a file without a name. A later start removes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temporary: Option<String>,
 }
 
 /// Where events come from: the live journal or a file. A reader asks; nothing is pushed, so a slow screen can

@@ -21,3 +21,4 @@ pub mod result;
 pub mod script;
 pub mod text;
 pub mod time;
+pub mod wide;
