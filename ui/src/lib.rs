@@ -1,2 +1,5 @@
 //! The workbench.
 #![forbid(unsafe_code)]
+
+pub mod io;
+pub mod theme;
