@@ -32,6 +32,8 @@ pub enum Input {
     Tick(Timestamp),
     /// There are new events to pull. Handled by the loop, never delivered to a screen.
     Journal,
+    /// The frame in flight has reached the terminal. Handled by the loop, never delivered to a screen.
+    Written,
     /// The runtime's answer to the [`Effect::Send`] or [`Effect::Decide`] with this id.
     Answer {
         /// The id the effect carried.
