@@ -1,1 +1,42 @@
-//! (being written)
+//! The native tier: workers behind namespaces, seccomp, Landlock and resource limits, with no daemon and no image.
+//!
+//! Every process an agent's call runs starts here and nowhere else. Four processes stand in a row, each of them the
+//! life of the next: the program, a supervisor that owns removal, a launcher that builds the confinement, and the
+//! first process of the worker's own PID namespace. When any of them ends, however it ends, everything below it is
+//! killed by the one after it, and the kernel empties the namespace.
+//!
+//! The programs of these processes are this same executable: [`entry`] must be the first thing its `main` calls.
+
+mod boundary;
+mod doctor;
+mod error;
+mod filter;
+mod profile;
+mod spec;
+mod terminal;
+mod worker;
+
+pub use boundary::{Boundary, BoundaryOptions};
+pub use doctor::{Check, probe};
+pub use error::{Failure, SandboxError, Stage};
+pub use profile::{Profile, Rule};
+pub use spec::{InputSpec, OutputSpec, SPEC_VERSION, SpecError, Stdio, TMP, WORK, WorkerSpec};
+pub use terminal::PtyMaster;
+pub use worker::{Exit, REMOVAL, Worker, WorkerEnd, WorkerIo};
+
+use std::ffi::OsString;
+
+/// The hidden subcommand of the supervisor.
+const SUPERVISOR: &str = "__supervisor";
+/// The hidden subcommand of the launcher.
+const LAUNCH: &str = "__launch";
+
+/// Runs a helper process when the arguments (program name first) ask for one, and returns its exit code. Must be
+/// called before anything starts a thread.
+#[must_use]
+pub fn entry(args: &[OsString]) -> Option<i32> {
+    match args.get(1)?.to_str()? {
+        SUPERVISOR | LAUNCH => Some(70),
+        _ => None,
+    }
+}
