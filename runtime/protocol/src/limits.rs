@@ -38,3 +38,17 @@ pub const OUTPUT_CHUNK_BYTES: usize = 16 * 1024;
 pub const FRAME_BYTES: usize = 8 * 1024 * 1024;
 /// Smallest size at which approve is offered, columns by rows.
 pub const APPROVE_MIN_SIZE: (u16, u16) = (60, 16);
+/// Largest size a manifest may allow for a granted file, bytes.
+pub const GRANT_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Longest path in an argument or a file grant, bytes.
+pub const PATH_BYTES: usize = 4096;
+/// Longest pattern in a manifest, bytes.
+pub const PATTERN_BYTES: usize = 4096;
+/// Largest compiled form of a pattern, bytes.
+pub const PATTERN_COMPILED_BYTES: usize = 64 * 1024;
+/// Longest single element of an argv, bytes: what Linux takes, less its closing NUL.
+pub const ARGV_ELEMENT_BYTES: usize = 128 * 1024 - 1;
+/// Largest manifest, types or policy file, bytes.
+pub const PROJECT_FILE_BYTES: u64 = 256 * 1024;
+/// Most manifest or policy files in a project.
+pub const PROJECT_FILES: usize = 1024;
