@@ -34,8 +34,14 @@ pub const RECEIPT_LIFE_MS: u64 = 120_000;
 pub const RECORD_BYTES: usize = 64 * 1024;
 /// Largest chunk of terminal output in one record, bytes before encoding.
 pub const OUTPUT_CHUNK_BYTES: usize = 16 * 1024;
-/// Largest frame on the control socket, bytes.
+/// Largest frame a client may send on the control socket, bytes.
 pub const FRAME_BYTES: usize = 8 * 1024 * 1024;
+/// Largest frame a runtime sends on the control socket, bytes: a result with all its streams full of escapes fits.
+pub const REPLY_BYTES: usize = 64 * 1024 * 1024;
+/// Connections to one runtime's control socket at once.
+pub const CONNECTIONS: usize = 64;
+/// Requests in progress on one control connection; further ones are not read until one is answered.
+pub const REQUESTS_IN_PROGRESS: usize = 256;
 /// Smallest size at which approve is offered, columns by rows.
 pub const APPROVE_MIN_SIZE: (u16, u16) = (60, 16);
 /// Largest size a manifest may allow for a granted file, bytes.

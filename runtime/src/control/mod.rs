@@ -6,7 +6,20 @@
 //!
 //! Invariant: no command carries a principal, and none is made from what a client claims beyond an agent's name.
 
+mod client;
+mod frame;
+mod server;
+
+#[cfg(test)]
+mod tests;
+
+pub use client::Client;
+pub use frame::FrameError;
+pub use server::{Server, login_name};
+
+use crate::project::PlaceError;
 use std::future::Future;
+use std::path::PathBuf;
 use stockade_protocol::command::{Command, Reply};
 use stockade_protocol::ids::Principal;
 use stockade_protocol::request::Origin;
@@ -37,4 +50,68 @@ pub trait Serve: Clone + Send + Sync + 'static {
     /// The caller's connection has ended. Whatever it opened (runs, waiting calls, terminals taken over) is ended;
     /// ready when that is done.
     fn caller_gone(&self, caller: &Caller) -> impl Future<Output = ()> + Send;
+}
+
+/// The principal behind an MCP client of this name. The mark in front keeps it apart from the project's own agents,
+/// whose names cannot hold a colon: a client that calls itself like one of them is not taken for it.
+#[must_use]
+pub fn agent_of(client: &str) -> Principal {
+    let fits = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' };
+    let name: String = client.chars().take(64).map(fits).collect();
+    let name = name.trim_matches('-');
+    Principal::agent(format!("mcp:{}", if name.is_empty() { "unknown" } else { name }))
+}
+
+/// The control socket could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// Its directory is not private.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// No runtime has the project open.
+    #[error("no stockade has the project open: nothing answers at {}", path.display())]
+    NoRuntime {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// Something else is where the socket belongs.
+    #[error("{} is not a socket of yours, so it is left alone. Remove it and try again", path.display())]
+    InTheWay {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The socket answers for someone else.
+    #[error("{} is answered by uid {uid}, who is neither you nor root: it is not used", path.display())]
+    Stranger {
+        /// The socket.
+        path: PathBuf,
+        /// Who answers.
+        uid: u32,
+    },
+    /// The kernel refused.
+    #[error("the control socket {} failed: {source}", path.display())]
+    Socket {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The runtime would not talk.
+    #[error("the runtime that has the project open refused the connection: {reason}")]
+    Refused {
+        /// Why.
+        reason: String,
+    },
+    /// The runtime took too long to answer the first frame.
+    #[error("the runtime that has the project open does not answer. It may be stopped; look for its process")]
+    Silent,
+    /// The runtime went away.
+    #[error("the runtime went away before it answered: {reason}")]
+    Lost {
+        /// What was seen.
+        reason: String,
+    },
+    /// A frame was not fit.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
 }

@@ -5,11 +5,12 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag, openat};
 use nix::sys::stat::Mode;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The lock of one project, held until dropped.
 #[derive(Debug)]
 pub struct ProjectLock {
+    root: PathBuf,
     _file: Flock<File>,
 }
 
@@ -42,9 +43,15 @@ impl ProjectLock {
         let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let fd = openat(state.fd(), "lock", flags, Mode::S_IRUSR | Mode::S_IWUSR).map_err(failed)?;
         match Flock::lock(File::from(fd), FlockArg::LockExclusiveNonblock) {
-            Ok(file) => Ok(Some(Self { _file: file })),
+            Ok(file) => Ok(Some(Self { root: root.to_owned(), _file: file })),
             Err((_, Errno::EWOULDBLOCK)) => Ok(None),
             Err((_, source)) => Err(failed(source)),
         }
+    }
+
+    /// The project it holds.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
     }
 }
