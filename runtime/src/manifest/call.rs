@@ -153,7 +153,7 @@ impl Callable {
                     arguments.insert(spec.name.clone(), value);
                 }
                 None if spec.default.is_some() => {
-                    arguments.extend(spec.default.clone().map(|value| (spec.name.clone(), value)))
+                    arguments.extend(spec.default.clone().map(|value| (spec.name.clone(), value)));
                 }
                 None if spec.required => return Err(self.missing(&spec.name, spec.kind.word())),
                 None => {}

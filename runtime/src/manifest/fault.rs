@@ -82,6 +82,12 @@ impl Faults {
         Err(Self(faults))
     }
 
+    /// A single fault.
+    #[must_use]
+    pub fn one(fault: Fault) -> Self {
+        Self(vec![fault])
+    }
+
     /// The faults.
     #[must_use]
     pub fn as_slice(&self) -> &[Fault] {

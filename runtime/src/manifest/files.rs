@@ -138,11 +138,11 @@ fn entries(table: &Table<'_>, key: &str, most: usize, seen: &mut BTreeSet<String
             table.reader.value(&span, format!("`{name}` names {value} a second time"), "name each file once");
             continue;
         }
-        if let Some(argument) = value.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
-            if super::argv::is_name(argument) {
-                entries.push(FileEntry::Argument(argument.to_owned()));
-                continue;
-            }
+        if let Some(argument) = value.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'))
+            && super::argv::is_name(argument)
+        {
+            entries.push(FileEntry::Argument(argument.to_owned()));
+            continue;
         }
         match entry_path(&value) {
             Ok(()) => entries.push(FileEntry::Literal(value)),

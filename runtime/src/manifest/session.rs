@@ -233,7 +233,11 @@ fn read_interaction(table: Table<'_>, spec: &mut SessionSpec, own_timeout: bool)
             "injection" => spec.sanitize.injection = true,
             "psql_meta" => spec.sanitize.psql_meta = true,
             "msf_meta" => {
-                reader.unsupported(&item.span, "`msf_meta` in [session.interaction]", "built now: injection, psql_meta")
+                reader.unsupported(
+                    &item.span,
+                    "`msf_meta` in [session.interaction]",
+                    "built now: injection, psql_meta",
+                );
             }
             other => reader.value(
                 &item.span,
