@@ -187,6 +187,11 @@ impl Candidate {
         if gone { GrantError::Unpublished(Box::new(error)) } else { GrantError::InDoubt(Box::new(error)) }
     }
 
+    #[cfg(test)]
+    pub(super) const fn file_for_test(&self) -> &OwnedFd {
+        &self.file
+    }
+
     fn receipt(&self) -> CreatedFile {
         CreatedFile {
             path: self.destination.path().to_owned_text(),

@@ -99,7 +99,7 @@ fn confirm(
 
 fn is_candidate(intent: &PublicationIntent, stat: &rustix::fs::Stat) -> bool {
     let expected = Identity { device: intent.device, inode: intent.inode, mount: None };
-    kernel::is_regular(stat) && stat.st_nlink == 1 && expected.same_file(stat)
+    kernel::is_regular(stat) && expected.same_file(stat)
 }
 
 fn remove_temporary(intent: &PublicationIntent, parent: &OwnedFd) {

@@ -1,7 +1,11 @@
 //! Attacks on a real file system, each with the same thing done honestly beside it.
 
+mod filtered;
 mod input;
 mod output;
+mod property;
+mod race;
+mod settled;
 
 use super::*;
 use rustix::fd::OwnedFd;

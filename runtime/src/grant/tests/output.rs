@@ -69,3 +69,237 @@ fn nothing_that_exists_is_overwritten_or_followed() {
     assert_eq!(ground.strays(), [""; 0]);
     ground.create("out/report.csv").unwrap().stage(staged(b"x")).unwrap().publish().unwrap();
 }
+
+#[test]
+fn a_directory_that_was_replaced_gets_nothing() {
+    let ground = Ground::new();
+    let out = ground.at("out");
+    let aside = ground.at("aside");
+    type Change<'a> = &'a dyn Fn();
+    let changes: [(&str, Change<'_>); 5] = [
+        ("another directory", &|| fs::create_dir(&out).unwrap()),
+        ("a link to the outside", &|| std::os::unix::fs::symlink(ground.outside(""), &out).unwrap()),
+        ("a link to the very directory", &|| std::os::unix::fs::symlink("aside", &out).unwrap()),
+        ("a file", &|| fs::write(&out, "").unwrap()),
+        ("nothing", &|| {}),
+    ];
+    for (what, change) in changes {
+        let prepared = ground.create("out/report.csv").unwrap();
+        let candidate = prepared.stage(staged(b"x")).unwrap();
+        let intent = candidate.intent();
+        fs::rename(&out, &aside).unwrap();
+        change();
+        assert!(matches!(prepared.recheck(), Err(GrantError::Stale(_))), "{what}");
+        let error = candidate.publish().unwrap_err();
+        assert!(
+            matches!(&error, GrantError::Unpublished(inner) if matches!(**inner, GrantError::Changed { .. })),
+            "{what}: {error}"
+        );
+        assert_eq!(fs::read_dir(&aside).unwrap().count(), 0, "{what}");
+        assert!(!ground.outside("report.csv").exists(), "{what}");
+        assert!(matches!(reconcile(&ground.root, &intent), Reconciliation::InDoubt { .. }), "{what}");
+        if out.is_dir() && !out.is_symlink() {
+            fs::remove_dir(&out).unwrap();
+        } else if fs::symlink_metadata(&out).is_ok() {
+            fs::remove_file(&out).unwrap();
+        }
+        fs::rename(&aside, &out).unwrap();
+        assert_eq!(reconcile(&ground.root, &intent), Reconciliation::Discarded, "{what}");
+    }
+    let prepared = ground.create("out/report.csv").unwrap();
+    fs::rename(&out, &aside).unwrap();
+    fs::rename(&aside, &out).unwrap();
+    prepared.recheck().expect("the same directory at the same path is no change");
+    prepared.stage(staged(b"x")).unwrap().publish().unwrap();
+}
+
+#[test]
+fn a_project_that_was_replaced_gets_nothing() {
+    let ground = Ground::new();
+    let (project, aside) = (ground.base.path().join("project"), ground.base.path().join("aside"));
+    let prepared = ground.ask(&["data/input.csv"], &["out/report.csv"]).unwrap();
+    let candidate = prepared.stage(staged(b"x")).unwrap();
+    fs::rename(&project, &aside).unwrap();
+    fs::create_dir_all(project.join("out")).unwrap();
+    assert!(matches!(ground.create("out/b.csv"), Err(GrantError::Changed { .. })));
+    assert!(matches!(prepared.recheck(), Err(GrantError::Stale(_))));
+    assert!(matches!(candidate.publish(), Err(GrantError::Unpublished(_))));
+    assert_eq!(fs::read_dir(project.join("out")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(aside.join("out")).unwrap().count(), 0);
+    fs::remove_dir_all(&project).unwrap();
+    fs::rename(&aside, &project).unwrap();
+    prepared.recheck().unwrap();
+    prepared.stage(staged(b"x")).unwrap().publish().unwrap();
+}
+
+#[test]
+fn a_directory_that_strangers_can_rearrange_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let ground = Ground::new();
+    let set = |mode| fs::set_permissions(ground.at("out"), fs::Permissions::from_mode(mode)).unwrap();
+    set(0o777);
+    assert!(matches!(ground.create("out/a"), Err(GrantError::Directory { .. })));
+    for mode in [0o1777, 0o775, 0o700] {
+        set(mode);
+        ground.create("out/a").unwrap();
+    }
+    assert!(matches!(ground.create("absent/a"), Err(GrantError::Missing { .. })));
+    assert!(matches!(ground.create("data/input.csv/a"), Err(GrantError::NotDirectory { .. })));
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(ground.at("out"), Some(12345), None).unwrap();
+        assert!(matches!(ground.create("out/a"), Err(GrantError::Directory { .. })));
+    } else {
+        set(0o500);
+        assert!(matches!(ground.create("out/a"), Err(GrantError::Io { .. })));
+        set(0o700);
+    }
+}
+
+#[test]
+fn only_bytes_are_published() {
+    use rustix::fs::XattrFlags;
+    use std::os::unix::fs::PermissionsExt as _;
+    let ground = Ground::new();
+    let evil = ground.base.path().join("evil");
+    fs::write(&evil, "bytes").unwrap();
+    fs::set_permissions(&evil, fs::Permissions::from_mode(0o6777)).unwrap();
+    rustix::fs::setxattr(&evil, c"user.evil", b"1", XattrFlags::empty()).unwrap();
+    // An access list that new entries of the directory inherit: user 12345 may do everything.
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, id) in [(0x01_u16, u32::MAX), (0x02, 12345), (0x04, u32::MAX), (0x10, u32::MAX), (0x20, u32::MAX)] {
+        list.extend(tag.to_le_bytes());
+        list.extend(7_u16.to_le_bytes());
+        list.extend(id.to_le_bytes());
+    }
+    rustix::fs::setxattr(ground.at("out"), c"system.posix_acl_default", &list, XattrFlags::empty()).unwrap();
+    let attributes = |path: &Path| {
+        let mut names = [0_u8; 1024];
+        let length = rustix::fs::listxattr(path, &mut names).unwrap();
+        String::from_utf8_lossy(&names[..length]).into_owned()
+    };
+    fs::write(ground.at("out/control"), "").unwrap();
+    assert!(attributes(&ground.at("out/control")).contains("posix_acl_access"), "the directory hands its list on");
+    fs::remove_file(ground.at("out/control")).unwrap();
+
+    let prepared = ground.create("out/report.csv").unwrap();
+    let file = prepared.stage(fs::File::open(&evil).unwrap().into()).unwrap().publish().unwrap();
+    let there = fs::metadata(&file.host_path).unwrap();
+    assert_eq!(there.mode() & 0o7777, 0o644);
+    assert_eq!(there.uid(), rustix::process::geteuid().as_raw());
+    assert!(!attributes(Path::new(&file.host_path)).contains("evil"));
+    assert!(!attributes(Path::new(&file.host_path)).contains("acl"));
+    assert_eq!(fs::read(&file.host_path).unwrap(), b"bytes");
+}
+
+#[test]
+fn what_is_not_a_file_of_the_right_size_is_not_staged() {
+    use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
+    let ground = Ground::new();
+    let prepared = ground.create("out/report.csv").unwrap();
+    let path = || "out/report.csv".to_owned();
+    let fault = |fd: OwnedFd| inner(prepared.stage(fd).unwrap_err());
+    let open = |path: &Path, flags| rustix::fs::open(path, flags, Mode::empty()).unwrap();
+
+    std::os::unix::fs::symlink(ground.outside("secret.txt"), ground.outside("link")).unwrap();
+    mknodat(CWD, ground.outside("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let kind = |kind| GrantError::Kind { path: path(), kind };
+    assert_eq!(fault(open(&ground.outside("link"), OFlags::PATH | OFlags::NOFOLLOW)), kind("symbolic link"));
+    assert_eq!(fault(open(&ground.outside("pipe"), OFlags::RDWR | OFlags::NONBLOCK)), kind("named pipe"));
+    assert_eq!(fault(open(Path::new("/dev/zero"), OFlags::RDONLY)), kind("character device"));
+    assert_eq!(fault(open(&ground.outside(""), OFlags::RDONLY)), kind("directory"));
+    assert_eq!(fault(std::os::unix::net::UnixStream::pair().unwrap().0.into()), kind("socket"));
+
+    assert_eq!(fault(staged(b"")), GrantError::Empty { path: path() });
+    let too_large = GrantError::TooLarge { path: path(), limit: 4096 };
+    assert_eq!(fault(staged(&[1; 4097])), too_large);
+    let sparse = tempfile::tempfile().unwrap();
+    sparse.set_len(1 << 40).unwrap();
+    assert_eq!(fault(sparse.into()), too_large);
+    let unreadable = ground.outside("unreadable");
+    fs::write(&unreadable, "x").unwrap();
+    assert!(matches!(fault(open(&unreadable, OFlags::WRONLY)), GrantError::Io { .. }));
+    let none = ground.read(&["data/input.csv"]).unwrap();
+    assert!(!none.has_output());
+    assert_eq!(inner(none.stage(staged(b"x")).unwrap_err()), GrantError::NoOutput);
+    assert_eq!(ground.strays(), [""; 0]);
+
+    // Holes are bytes too, the offset of the handle means nothing, and the bound itself is allowed.
+    let mut holes = tempfile::tempfile().unwrap();
+    holes.set_len(4096).unwrap();
+    holes.seek(std::io::SeekFrom::End(0)).unwrap();
+    assert!(prepared.has_output());
+    let file = prepared.stage(holes.into()).unwrap().publish().unwrap();
+    assert_eq!(fs::read(&file.host_path).unwrap(), [0; 4096]);
+    assert_eq!(file.sha256, Digest::of([0; 4096]));
+}
+
+#[test]
+fn what_is_published_is_what_was_hashed_even_from_a_file_that_moves() {
+    use std::os::unix::fs::FileExt as _;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let ground = Ground::new();
+    let file = Arc::new(tempfile::tempfile().unwrap());
+    file.write_all_at(&[b'a'; 4096], 0).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let writer = {
+        let (file, stop) = (Arc::clone(&file), Arc::clone(&stop));
+        std::thread::spawn(move || {
+            let mut byte = b'a';
+            while !stop.load(Ordering::Relaxed) {
+                byte = if byte == b'z' { b'a' } else { byte + 1 };
+                file.write_all_at(&[byte; 4096], 0).unwrap();
+            }
+        })
+    };
+    let mut refused = 0;
+    for round in 0..200 {
+        let name = format!("out/{round}");
+        let staged = file.try_clone().unwrap().into();
+        match ground.create(&name).unwrap().stage(staged) {
+            Ok(candidate) => {
+                let file = candidate.publish().unwrap();
+                assert_eq!(Digest::of(fs::read(file.host_path).unwrap()), file.sha256);
+            }
+            Err(error) => {
+                assert_eq!(inner(error), GrantError::Restless { path: name });
+                refused += 1;
+            }
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    writer.join().unwrap();
+    assert!(refused > 0);
+    let published = fs::read_dir(ground.at("out")).unwrap().count();
+    assert_eq!(published + refused, 200);
+}
+
+#[test]
+fn a_staged_copy_that_was_changed_is_not_published() {
+    use std::os::fd::AsRawFd as _;
+    let ground = Ground::new();
+    let candidate = ground.create("out/report.csv").unwrap().stage(staged(b"agreed")).unwrap();
+    // Another process of the same user can reach the nameless copy through this process's table of files.
+    let path = format!("/proc/self/fd/{}", candidate.file_for_test().as_raw_fd());
+    fs::write(path, "forged").unwrap();
+    let error = candidate.publish().unwrap_err();
+    assert!(matches!(inner(error), GrantError::Changed { .. }));
+    assert_eq!(ground.strays(), [""; 0]);
+}
+
+#[test]
+fn a_refusal_says_who_why_and_what_next_and_shows_what_is_hidden() {
+    use stockade_protocol::refusal::{Authority, RefusalCode};
+    let ground = Ground::new();
+    let refusal = ground.read(&["data/\u{202e}vsc.tupni"]).unwrap_err().refusal();
+    assert_eq!((refusal.code, refusal.authority), (RefusalCode::Unavailable, Authority::Grant));
+    assert_eq!(refusal.rule.as_deref(), Some("data/\u{202e}vsc.tupni"));
+    assert!(refusal.reason.contains("\\u{202E}"), "{}", refusal.reason);
+    assert!(!refusal.next.is_empty());
+    let code = |error: GrantError| error.refusal().code;
+    assert_eq!(code(ground.read(&["../x"]).unwrap_err()), RefusalCode::Invalid);
+    assert_eq!(code(ground.create("data/input.csv").unwrap_err()), RefusalCode::Invalid);
+    let prepared = ground.create("out/a").unwrap();
+    assert_eq!(code(prepared.stage(staged(b"")).unwrap_err()), RefusalCode::Unpublished);
+    fs::write(ground.at("out/a"), "").unwrap();
+    assert_eq!(code(prepared.recheck().unwrap_err()), RefusalCode::Stale);
+}
