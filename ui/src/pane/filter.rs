@@ -35,11 +35,14 @@ enum State {
 pub(super) struct Filter {
     state: State,
     dropped: u64,
+    /// The beginning of a character whose end has not come yet. Emulators get characters whole: a parser that joins
+    /// halves itself may lose what follows them.
+    held: Vec<u8>,
 }
 
 impl Filter {
     pub(super) const fn new() -> Self {
-        Self { state: State::Plain, dropped: 0 }
+        Self { state: State::Plain, dropped: 0, held: Vec::new() }
     }
 
     /// Bytes cut so far.
@@ -48,7 +51,17 @@ impl Filter {
     }
 
     /// Passes `bytes` on to `sink` in as few pieces as possible.
-    pub(super) fn pass(&mut self, bytes: &[u8], mut sink: impl FnMut(&[u8])) {
+    pub(super) fn pass(&mut self, bytes: &[u8], sink: impl FnMut(&[u8])) {
+        if self.held.is_empty() {
+            self.pass_joined(bytes, sink);
+        } else {
+            let mut joined = std::mem::take(&mut self.held);
+            joined.extend_from_slice(bytes);
+            self.pass_joined(&joined, sink);
+        }
+    }
+
+    fn pass_joined(&mut self, bytes: &[u8], mut sink: impl FnMut(&[u8])) {
         let mut from = 0;
         let mut at = 0;
         while let Some(byte) = bytes.get(at) {
@@ -77,8 +90,12 @@ impl Filter {
             at += 1;
             from = at;
         }
-        if from < bytes.len() {
-            sink(bytes.get(from..).unwrap_or_default());
+        let rest = bytes.get(from..).unwrap_or_default();
+        let begun = if self.state == State::Plain { begun(rest) } else { 0 };
+        let (whole, held) = rest.split_at(rest.len() - begun);
+        self.held.extend_from_slice(held);
+        if !whole.is_empty() {
+            sink(whole);
         }
     }
 
@@ -117,6 +134,21 @@ impl Filter {
     }
 }
 
+/// How many bytes at the end begin a character without ending it.
+fn begun(bytes: &[u8]) -> usize {
+    for count in 1..=bytes.len().min(3) {
+        let tail = bytes.get(bytes.len() - count..).unwrap_or_default();
+        match tail.first() {
+            Some(0x80..=0xbf) => {}
+            Some(0xc2..=0xf4) if std::str::from_utf8(tail).is_err_and(|error| error.error_len().is_none()) => {
+                return count;
+            }
+            _ => break,
+        }
+    }
+    0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,6 +184,16 @@ mod tests {
     fn text_and_other_strings_pass_whole() {
         let bytes = [b"plain \xe2\x82\xac \x1bPq".as_slice(), &vec![b'#'; 9000], b"\x1b\\\x1b[?25l"].concat();
         assert_eq!(passed(&[&bytes]), (bytes.clone(), 0));
+    }
+
+    #[test]
+    fn a_character_is_passed_whole() {
+        let mut filter = Filter::new();
+        let mut pieces: Vec<Vec<u8>> = Vec::new();
+        for chunk in [b"a\xe2\x82".as_slice(), b"\xac\xf0", b"\x9f", b"\x1b[m\xc3"] {
+            filter.pass(chunk, |piece| pieces.push(piece.to_vec()));
+        }
+        assert_eq!(pieces, [b"a".to_vec(), b"\xe2\x82\xac".to_vec(), b"\xf0\x9f\x1b[m".to_vec()]);
     }
 
     proptest! {

@@ -7,7 +7,7 @@ use super::{TITLE_CHARS, title};
 use crate::sweep::is_mark;
 use alacritty_terminal::event::VoidListener;
 use alacritty_terminal::grid::Dimensions as _;
-use alacritty_terminal::index::{Column, Point};
+use alacritty_terminal::index::{Column, Line, Point};
 use alacritty_terminal::term::Term;
 use alacritty_terminal::term::cell::Flags;
 use alacritty_terminal::vte::ansi::{
@@ -93,6 +93,15 @@ impl Handler for Quiet<'_> {
         self.term.scroll_down(count.min(self.term.screen_lines()));
     }
 
+    fn clear_screen(&mut self, mode: ClearMode) {
+        // The emulator leaves the first line alone when the cursor is on the second.
+        let line = self.term.grid().cursor.point.line;
+        if matches!(mode, ClearMode::Above) && line == Line(1) {
+            self.term.grid_mut().reset_region(..line);
+        }
+        self.term.clear_screen(mode);
+    }
+
     fn reset_state(&mut self) {
         *self.title = None;
         self.term.reset_state();
@@ -125,7 +134,6 @@ impl Handler for Quiet<'_> {
         save_cursor_position();
         restore_cursor_position();
         clear_line(mode: LineClearMode);
-        clear_screen(mode: ClearMode);
         clear_tabs(mode: TabulationClearMode);
         set_tabs(interval: u16);
         reverse_index();
