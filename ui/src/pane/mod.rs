@@ -383,4 +383,4 @@ fn title(text: &str) -> Untrusted {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
