@@ -220,6 +220,21 @@ fn attacks() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
+fn the_checks_find_what_they_look_for() {
+    assert_eq!(only_own("\u{1b}[?2026h\u{1b}[3;4H\u{1b}[0;1;31mé漢\u{1b}[0m\u{1b}[?2026l".as_bytes()), Ok(()));
+    for bad in ["\u{1b}]0;t\u{7}", "\u{1b}[6n", "\u{1b}c", "\u{1b}[?1049h", "\u{7}", "\u{202e}", "\u{9b}1m", "\u{1b}[1"]
+    {
+        assert!(only_own(bad.as_bytes()).is_err(), "{bad:?}");
+    }
+    for asks in ["\u{1b}]0;t\u{7}", "\u{1b}]52;c;?\u{7}", "\u{1b}]52;c;QQ\u{7}", "\u{1b}[6n", "\u{7}", "\u{1b}[8;9;9t"]
+    {
+        let mut glass = Glass::new(ColorMode::True, false);
+        glass.outer.process(asks.as_bytes());
+        assert_ne!(glass.outer.callbacks().0, Vec::<String>::new(), "{asks:?}");
+    }
+}
+
+#[test]
 fn no_attack_reaches_the_outer_terminal() {
     for (name, bytes) in attacks() {
         for (color, ascii) in [(ColorMode::True, false), (ColorMode::None, true)] {
