@@ -22,3 +22,4 @@ pub mod sys;
 pub mod project;
 
 pub mod control;
+pub mod endpoint;
