@@ -294,3 +294,25 @@ fn a_private_directory_is_made_closed_and_never_through_a_link() {
         assert!(matches!(PrivateDirectory::open(&path, Privacy::Closed), Err(PlaceError::Owner { .. })));
     }
 }
+
+/// The projects that `stockade demo` and `stockade init` write are themselves without a fault, and every call that
+/// their agents script is one that their tools accept.
+#[test]
+fn the_shipped_projects_load_and_their_scripts_fit_their_tools() {
+    for name in ["demo", "starter"] {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures").join(name);
+        let project = Project::open(&root).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let tools = crate::manifest::ToolSet::load(&root).unwrap_or_else(|faults| panic!("{name}: {faults}"));
+        crate::policy::Policies::load(&root, &tools).unwrap_or_else(|faults| panic!("{name}: {faults}"));
+        let default = project.configuration().default_agent.as_ref().unwrap();
+        let Provider::Scripted { turns } = &project.agents()[default].provider;
+        let calls: Vec<_> = turns.iter().flat_map(|turn| &turn.calls).collect();
+        assert!(!calls.is_empty());
+        for call in calls {
+            let (callable, valid) = tools.validate(call).unwrap_or_else(|refusal| panic!("{name}: {refusal}"));
+            for file in &valid.files.read {
+                assert!(root.join(file).is_file(), "{name}: {} reads {file}", callable.name);
+            }
+        }
+    }
+}
