@@ -93,8 +93,8 @@ struct Inner {
     runs: Arc<Runs>,
     invocations: Mutex<HashMap<(String, String), Invocation>>,
     journal_path: PathBuf,
-    /// Held for as long as the runtime lives.
-    _lock: ProjectLock,
+    /// Held for as long as the runtime lives, and its control socket.
+    lock: Arc<ProjectLock>,
 }
 
 /// What is known of a caller's invocation id.
@@ -158,7 +158,7 @@ impl Runtime {
             runs: Arc::new(Runs::default()),
             invocations: Mutex::new(invocations),
             journal_path,
-            _lock: lock,
+            lock: Arc::new(lock),
         };
         let runtime = Self { inner: Arc::new(inner) };
         runtime.announce(&options.approvers).await?;
@@ -199,6 +199,12 @@ impl Runtime {
     #[must_use]
     pub fn journal_path(&self) -> &std::path::Path {
         &self.inner.journal_path
+    }
+
+    /// The lock of the project, for its control socket.
+    #[must_use]
+    pub fn lock(&self) -> Arc<ProjectLock> {
+        Arc::clone(&self.inner.lock)
     }
 
     /// The project.
@@ -457,6 +463,7 @@ impl Runtime {
             journal: self.inner.journal_path.to_string_lossy().into_owned(),
             pending: count(world.approvals.pending().await.len()),
             sessions: count(world.sessions.infos().len()),
+            records: self.events().len(),
         }
     }
 
