@@ -173,8 +173,6 @@ pub enum Reply {
         pending: u32,
         /// Live sessions.
         sessions: u32,
-        /// Records in the journal so far: the position of the next event.
-        records: u64,
     },
 }
 

@@ -8,7 +8,6 @@
 mod args;
 mod argv;
 mod call;
-mod command;
 mod fault;
 mod files;
 mod info;

@@ -1,8 +1,6 @@
 //! The real terminal: taken, written to, and given back on every way out.
 
 mod paint;
-#[cfg(test)]
-mod tests;
 mod writer;
 
 pub use paint::Canvas;
