@@ -21,4 +21,15 @@ pub mod sys;
 
 pub mod project;
 
+pub mod approval;
+pub mod call;
+mod session;
+
+mod recovery;
+pub mod run;
+mod runtime;
+
 pub mod control;
+pub mod endpoint;
+
+pub use runtime::{Options, Runtime, StartError};

@@ -173,6 +173,8 @@ pub enum Reply {
         pending: u32,
         /// Live sessions.
         sessions: u32,
+        /// Records in the journal so far: the position of the next event.
+        records: u64,
     },
 }
 

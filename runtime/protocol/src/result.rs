@@ -60,14 +60,14 @@ pub struct CallResult {
 }
 
 impl CallResult {
-    /// A result for a call that ended before anything ran.
+    /// A result without content, to be filled in.
     #[must_use]
-    pub fn refused(call: CallId, run: RunId, tool: impl Into<String>, refusal: Refusal) -> Self {
+    pub fn blank(call: CallId, run: RunId, tool: impl Into<String>) -> Self {
         Self {
             call,
             run,
             tool: tool.into(),
-            refusal: Some(refusal),
+            refusal: None,
             contract_digest: None,
             execution: Execution::NotStarted,
             exit_code: None,
@@ -83,6 +83,12 @@ impl CallResult {
             removal: None,
             duration_ms: 0,
         }
+    }
+
+    /// A result for a call that ended before anything ran.
+    #[must_use]
+    pub fn refused(call: CallId, run: RunId, tool: impl Into<String>, refusal: Refusal) -> Self {
+        Self { refusal: Some(refusal), ..Self::blank(call, run, tool) }
     }
 
     /// One word: `done`, or the refusal's code.

@@ -6,7 +6,7 @@ use super::{Caller, ControlError, Serve};
 use crate::project::{Places, Privacy, PrivateDirectory};
 use std::collections::HashMap;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -59,17 +59,15 @@ impl Client {
     /// [`ControlError::NoRuntime`] when none has; otherwise when the socket or who answers on it is not to be relied
     /// on.
     pub async fn connect(places: &Places, root: &Path, origin: Origin, client: &str) -> Result<Self, ControlError> {
-        let path = places.control_socket(root);
-        let directory = PrivateDirectory::open(&places.runtime, Privacy::Closed)?;
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let stream = match UnixStream::connect(directory.through(&name)).await {
-            Ok(stream) => stream,
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-                return Err(ControlError::NoRuntime { path });
-            }
-            Err(source) => return Err(ControlError::Socket { path, source }),
+        let (path, stream) = match open(places.control_socket(root)).await {
+            // The runtime may have been started with another runtime directory, or with none.
+            Err(ControlError::NoRuntime { path }) => match super::recorded(places, root).filter(|other| *other != path)
+            {
+                Some(other) => open(other).await?,
+                None => return Err(ControlError::NoRuntime { path }),
+            },
+            other => other?,
         };
-        drop(directory);
         let own = nix::unistd::geteuid().as_raw();
         let peer = stream.peer_cred().map_err(|source| ControlError::Socket { path: path.clone(), source })?.uid();
         if !admitted(peer, own) {
@@ -132,6 +130,21 @@ impl Client {
             let waiting = self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             ControlError::Lost { reason: waiting.ended.clone().unwrap_or_else(|| "the connection failed".to_owned()) }
         })
+    }
+}
+
+/// Connects to a socket in a directory that only its owner can reach.
+async fn open(path: PathBuf) -> Result<(PathBuf, UnixStream), ControlError> {
+    let Some((directory, name)) = path.parent().zip(path.file_name()) else {
+        return Err(ControlError::NoRuntime { path });
+    };
+    let directory = PrivateDirectory::open(directory, Privacy::Closed)?;
+    match UnixStream::connect(directory.through(&name.to_string_lossy())).await {
+        Ok(stream) => Ok((path, stream)),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+            Err(ControlError::NoRuntime { path })
+        }
+        Err(source) => Err(ControlError::Socket { path, source }),
     }
 }
 

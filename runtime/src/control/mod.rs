@@ -17,9 +17,9 @@ pub use client::Client;
 pub use frame::FrameError;
 pub use server::{Server, login_name};
 
-use crate::project::PlaceError;
+use crate::project::{PlaceError, Places, Privacy, PrivateDirectory};
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use stockade_protocol::command::{Command, Reply};
 use stockade_protocol::ids::Principal;
 use stockade_protocol::request::Origin;
@@ -60,6 +60,34 @@ pub fn agent_of(client: &str) -> Principal {
     let name: String = client.chars().take(64).map(fits).collect();
     let name = name.trim_matches('-');
     Principal::agent(format!("mcp:{}", if name.is_empty() { "unknown" } else { name }))
+}
+
+/// Name of the file in the project's state directory that says where its runtime listens.
+const SOCKET_RECORD: &str = "socket";
+/// Longest path in it, bytes.
+const SOCKET_RECORD_BYTES: u64 = 4_096;
+
+/// Records where the runtime of a project listens, for clients whose runtime directory is another.
+fn record(places: &Places, root: &Path, socket: &Path) -> Result<(), ControlError> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let directory = PrivateDirectory::open(&places.project_state(root), Privacy::Closed)?;
+    let (fresh, place) = (directory.through("socket.new"), directory.through(SOCKET_RECORD));
+    let written = std::fs::write(&fresh, socket.as_os_str().as_bytes()).and_then(|()| std::fs::rename(&fresh, &place));
+    written.map_err(|source| ControlError::Socket { path: directory.path().join(SOCKET_RECORD), source })
+}
+
+/// Where the runtime of a project said that it listens.
+fn recorded(places: &Places, root: &Path) -> Option<PathBuf> {
+    use std::io::Read as _;
+    use std::os::unix::ffi::OsStringExt as _;
+    let state = places.project_state(root);
+    std::fs::symlink_metadata(&state).ok()?;
+    let directory = PrivateDirectory::open(&state, Privacy::Closed).ok()?;
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(directory.through(SOCKET_RECORD)).ok()?;
+    file.take(SOCKET_RECORD_BYTES).read_to_end(&mut bytes).ok()?;
+    let path = PathBuf::from(std::ffi::OsString::from_vec(bytes));
+    path.is_absolute().then_some(path)
 }
 
 /// The control socket could not be used.

@@ -69,6 +69,7 @@ impl Server {
         let directory = PrivateDirectory::open(&places.runtime, Privacy::Closed)?;
         let path = places.control_socket(lock.root());
         let (listener, socket) = bind(&directory, path)?;
+        super::record(places, lock.root(), &socket.path)?;
         let (stop, stopped) = watch::channel(false);
         let (alive, ended) = mpsc::channel(1);
         let accepting = tokio::spawn(accept(listener, serve, stopped, alive));

@@ -55,6 +55,7 @@ impl Serve for Fake {
                     journal: String::new(),
                     pending: 0,
                     sessions: 0,
+                    records: 0,
                 }
             }
             _ => Reply::Done {},
@@ -298,6 +299,18 @@ async fn a_place_too_deep_for_a_socket_address_works() {
     let _server = fixture.listen().unwrap();
     let client = fixture.connect(Origin::Cli, "").await.unwrap();
     assert_eq!(client.request(Command::ListTools).await.unwrap(), Reply::Done {});
+}
+
+#[tokio::test]
+async fn a_runtime_is_found_by_clients_with_another_runtime_directory() {
+    let fixture = fixture();
+    let server = fixture.listen().unwrap();
+    let elsewhere = Places { runtime: fixture.directory.path().join("elsewhere"), ..fixture.places.clone() };
+    let root = fixture.project.root();
+    let client = Client::connect(&elsewhere, root, Origin::Cli, "").await.unwrap();
+    assert_eq!(client.request(Command::ListTools).await.unwrap(), Reply::Done {});
+    server.close().await;
+    assert!(matches!(Client::connect(&elsewhere, root, Origin::Cli, "").await, Err(ControlError::NoRuntime { .. })));
 }
 
 #[test]

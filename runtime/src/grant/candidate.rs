@@ -125,7 +125,7 @@ impl Candidate {
     }
 
     /// The place is as it was prepared, and the candidate is as it was staged.
-    fn check(&self) -> Result<(), GrantError> {
+    pub(super) fn check(&self) -> Result<(), GrantError> {
         self.destination.check_directory(&self.root)?;
         let changed = || GrantError::Changed {
             path: self.destination.path().to_owned_text(),
@@ -141,7 +141,7 @@ impl Candidate {
         }
     }
 
-    fn appear(&self) -> Result<(), GrantError> {
+    pub(super) fn appear(&self) -> Result<(), GrantError> {
         let name = self.destination.path().name();
         let done = match &self.temporary {
             None => self.root.own().link(self.file.as_fd(), self.destination.parent(), name),
@@ -154,7 +154,7 @@ impl Candidate {
     }
 
     /// The file is durably where the path says, and it is this one and no other.
-    fn confirm(&self) -> Result<(), GrantError> {
+    pub(super) fn confirm(&self) -> Result<(), GrantError> {
         self.destination.sync().map_err(|errno| self.destination.failed("making durable", errno))?;
         self.destination.check_directory(&self.root)?;
         let there = self.destination.look(self.destination.path().name());
@@ -169,7 +169,7 @@ impl Candidate {
 
     /// Takes back a file that appeared but could not be confirmed. It is first moved to a name of the broker's own,
     /// so that what is removed is surely this file and never one that took its name.
-    fn withdraw(&self, error: GrantError) -> GrantError {
+    pub(super) fn withdraw(&self, error: GrantError) -> GrantError {
         let name = self.destination.path().name();
         let moved =
             self.destination.with_new_name(|aside| self.destination.rename(name, aside).map(|()| aside.to_owned()));

@@ -156,7 +156,7 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
     candidates
         .into_iter()
         .map(|candidate| (distance(&word.to_lowercase(), candidate), candidate))
-        .filter(|(distance, candidate)| *distance <= (candidate.chars().count().max(3) / 3).max(1))
+        .filter(|(distance, candidate)| *distance <= ((candidate.chars().count() + 1) / 3).max(1))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }

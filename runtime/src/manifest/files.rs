@@ -1,7 +1,8 @@
 //! The `[filesystem]` table: which files a call may read and the one it may create.
 
-use super::args::{ArgSpec, ArgType, Unfit};
+use super::args::{ArgType, Unfit};
 use super::read::{Spot, Table};
+use super::types::Args;
 use std::collections::{BTreeMap, BTreeSet};
 use stockade_protocol::limits::{GRANT_FILE_BYTES, GRANT_FILE_BYTES_MAX, GRANT_INPUTS, PATH_BYTES};
 
@@ -41,6 +42,9 @@ pub struct FileRequest {
     /// Largest size of any of them, bytes.
     pub max_file_bytes: u64,
 }
+
+/// The rule that a refusal names when no argument is at fault.
+const MANIFEST_RULE: &str = "filesystem";
 
 /// Whether a path can be an entry.
 pub(crate) fn entry_path(path: &str) -> Result<(), Unfit> {
@@ -87,19 +91,21 @@ impl FilesystemSpec {
     /// # Errors
     /// The argument's name and what is wrong, when its value is no path or names a file twice.
     pub fn resolve(&self, arguments: &BTreeMap<String, String>) -> Result<FileRequest, (String, Unfit)> {
-        let mut seen = BTreeSet::new();
+        let mut seen: BTreeMap<String, String> = BTreeMap::new();
         let mut resolve = |entries: &[FileEntry]| {
             entries
                 .iter()
                 .map(|entry| {
                     let (path, rule) = match entry {
-                        FileEntry::Literal(path) => (path.clone(), "filesystem"),
+                        FileEntry::Literal(path) => (path.clone(), MANIFEST_RULE),
                         FileEntry::Argument(name) => (arguments.get(name).cloned().unwrap_or_default(), name.as_str()),
                     };
                     entry_path(&path).map_err(|unfit| (rule.to_owned(), unfit))?;
-                    if !seen.insert(path.clone()) {
+                    if let Some(earlier) = seen.insert(path.clone(), rule.to_owned()) {
                         let why = format!("the file {path} would be granted twice");
-                        return Err((rule.to_owned(), Unfit { why, next: "name another file".to_owned() }));
+                        // Whichever of the two came from the call is what the caller can change.
+                        let rule = if rule == MANIFEST_RULE { earlier } else { rule.to_owned() };
+                        return Err((rule, Unfit { why, next: "name another file".to_owned() }));
                     }
                     Ok(path)
                 })
@@ -157,27 +163,23 @@ fn entries(table: &Table<'_>, key: &str, most: usize, seen: &mut BTreeSet<String
 }
 
 /// Checks that every argument an entry refers to is there, always has a value, and is of a type that can be a path.
-pub(crate) fn check_references(
-    spec: &FilesystemSpec,
-    args: &BTreeMap<String, ArgSpec>,
-    whose: &str,
-    fault: &mut dyn FnMut(String, String),
-) {
+pub(crate) fn check_references(spec: &FilesystemSpec, args: &Args, whose: &str, fault: &mut dyn FnMut(String, String)) {
     for name in spec.arguments() {
         match args.get(name) {
             None => fault(
                 format!("`filesystem` refers to the argument {name}, which {whose} does not declare"),
                 format!("declare it with type = \"path\", or write a literal path instead of {{{name}}}"),
             ),
-            Some(arg) if !matches!(arg.kind, ArgType::Path | ArgType::String | ArgType::Enum { .. }) => fault(
+            Some(None) => {}
+            Some(Some(arg)) if !matches!(arg.kind, ArgType::Path | ArgType::String | ArgType::Enum { .. }) => fault(
                 format!("`filesystem` refers to the argument {name}, which is of type {}", arg.kind.word()),
                 "use a path, a string or an enum".to_owned(),
             ),
-            Some(arg) if !arg.required && arg.default.is_none() => fault(
+            Some(Some(arg)) if !arg.required && arg.default.is_none() => fault(
                 format!("`filesystem` refers to the argument {name}, which may be left out"),
                 "set required = true or give it a default".to_owned(),
             ),
-            Some(_) => {}
+            Some(Some(_)) => {}
         }
     }
 }

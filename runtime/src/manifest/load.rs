@@ -1,21 +1,19 @@
 //! Reading one manifest file into its callables.
 
 use super::args::ArgSpec;
-use super::argv::{self, ArgvTemplate, Piece};
+use super::argv::{self, ArgvTemplate};
 use super::call::{Callable, CedarNames, Mode, Oneshot};
-use super::fault::{Fault, FaultKind, Source};
+use super::command;
+use super::fault::{Fault, Source};
 use super::files::{self, FilesystemSpec};
 use super::output;
 use super::read::{Reader, Spot, Table};
 use super::session::{self, CommandSpec, DAY, SessionSpec};
-use super::types::{Types, read_args, read_types, scalar_text};
+use super::types::{Args, Types, read_args, read_types, sound};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use stockade_protocol::contract::{RiskTier, WorkerLimits};
 use stockade_protocol::digest::Digest;
-
-/// Most elements of an `exec` array.
-const EXEC_ELEMENTS: usize = 256;
 
 /// Programs that reach the network when run.
 const EGRESS: &[&str] = &[
@@ -36,7 +34,7 @@ const LATER_TABLES: &[(&str, &str)] = &[
 
 /// The `[tool]` table.
 struct Tool {
-    name: Spot<String>,
+    name: Option<Spot<String>>,
     version: String,
     description: String,
     binary: String,
@@ -80,11 +78,13 @@ pub(crate) fn load_manifest(source: &Source, digest: Digest, types: &Types) -> L
     let before = reader.count();
     let mut tool_place = None;
     let mut callables = Vec::new();
-    if let Some((tool, body)) = read_root(root, types) {
-        let (line, column) = source.place(tool.name.span.start);
-        tool_place = Some((tool.name.value.clone(), line, column));
+    if let Some((tool, body)) = read_root(root, types)
+        && let Some(name) = tool.name.clone()
+    {
+        let (line, column) = source.place(name.span.start);
+        tool_place = Some((name.value.clone(), line, column));
         if reader.count() == before {
-            callables = build(&source.file, digest, tool, body);
+            callables = build(&source.file, digest, name.value, tool, body);
         }
     }
     Loaded { tool: tool_place, callables, faults: reader.into_faults() }
@@ -101,7 +101,7 @@ struct Body {
 
 fn read_root(root: Table<'_>, types: &Types) -> Option<(Tool, Body)> {
     let tool = match root.table("tool") {
-        Some(table) => read_tool(table),
+        Some(table) => Some(read_tool(table)),
         None => {
             if !root.has("tool") {
                 root.missing("tool", "begin with [tool] and its name, version and description");
@@ -140,17 +140,19 @@ fn read_root(root: Table<'_>, types: &Types) -> Option<(Tool, Body)> {
     if let Some(tool) = context {
         lint_egress(&root, tool);
     }
-    let oneshot = command.and_then(|command| read_command(command, &args, &facts, mode));
-    let session = session.and_then(|session| session::read(session, &facts, types));
-    let session = session.map(|declared| (declared.spec, declared.commands));
+    let oneshot = command.and_then(|command| command::read(command, &args, &facts, mode == ToolMode::Oneshot));
+    let session = session.map(|session| session::read(session, &facts, types));
     if let Some(span) = files_span {
-        check_files(&root, &span, &files, &args, session.as_ref().map(|(_, commands)| commands.as_slice()), mode);
+        let commands = session.as_ref().map(|session| session.commands.as_slice());
+        check_files(&root, &span, &files, &args, commands, mode);
     }
     root.finish();
-    Some((tool?, Body { args, files, output, oneshot, session }))
+    let session = session
+        .and_then(|session| Some((session.spec?, session.commands.into_iter().map(|(command, _)| command).collect())));
+    Some((tool?, Body { args: sound(args), files, output, oneshot, session }))
 }
 
-fn read_tool(table: Table<'_>) -> Option<Tool> {
+fn read_tool(table: Table<'_>) -> Tool {
     let reader = table.reader;
     let name = table.required_string("name", "name the tool as callers will: name = \"wordcount\"");
     if let Some(name) = name.as_ref().filter(|name| !argv::is_name(&name.value)) {
@@ -177,8 +179,8 @@ fn read_tool(table: Table<'_>) -> Option<Tool> {
     let cedar = read_cedar(&table);
     let limits = read_limits(&table);
     table.finish();
-    Some(Tool {
-        name: name?,
+    Tool {
+        name,
         version: version.map(|spot| spot.value).unwrap_or_default(),
         description: description.map(|spot| spot.value).unwrap_or_default(),
         binary,
@@ -189,7 +191,7 @@ fn read_tool(table: Table<'_>) -> Option<Tool> {
         allow_interpreter,
         cedar,
         limits,
-    })
+    }
 }
 
 fn read_mode(table: &Table<'_>) -> ToolMode {
@@ -309,167 +311,23 @@ fn lint_egress(root: &Table<'_>, tool: &Tool) {
     }
 }
 
-fn read_command(
-    table: Table<'_>,
-    args: &BTreeMap<String, ArgSpec>,
-    tool: &session::Tool<'_>,
-    mode: ToolMode,
-) -> Option<Oneshot> {
-    let reader = table.reader;
-    let built_now = "built now: exec, defaults and end_of_options";
-    let later = table.refuse(&[
-        ("template", "write exec = [\"program\", \"{argument}\"], one element an argv entry"),
-        ("executor", built_now),
-        ("mappings", built_now),
-        ("conditionals", built_now),
-    ]);
-    let defaults = read_defaults(&table, args);
-    let fence = table.string("end_of_options");
-    if let Some(fence) = fence.as_ref().filter(|fence| fence.value != "--") {
-        let what = format!("`{}` can only be \"--\"", table.name_of("end_of_options"));
-        reader.value(&fence.span, what, "write \"--\", or leave it out");
-    }
-    let exec = table.strings("exec");
-    if exec.is_none() && !table.has("exec") && !later && mode == ToolMode::Oneshot {
-        table.missing("exec", "list the program and its arguments: exec = [\"wc\", \"{path}\"]");
-    }
-    let name = table.name_of("exec");
-    table.finish();
-    let exec = exec?;
-    if exec.value.is_empty() || exec.value.len() > EXEC_ELEMENTS {
-        let what = format!("`{name}` has {} elements: it needs 1 to {EXEC_ELEMENTS}", exec.value.len());
-        reader.value(&exec.span, what, "begin with the program");
-        return None;
-    }
-    let mut slots = Vec::new();
-    for (at, element) in exec.value.iter().enumerate() {
-        match argv::pieces(&element.value) {
-            Ok(pieces) => {
-                check_placeholders(reader, &name, element, &pieces, args, &defaults);
-                if at == 0 {
-                    check_first(reader, &name, element, &pieces, tool);
-                }
-                slots.push(pieces);
-            }
-            Err(error) => {
-                let hint = "write {{ and }} for braces, {argument} for a value";
-                reader.value(&element.span, format!("`{name}`: {error}"), hint);
-            }
-        }
-    }
-    let template = ArgvTemplate::new(slots, fence.is_some(), |name| args.contains_key(name));
-    Some(Oneshot { template, defaults })
-}
-
-fn check_first(reader: &Reader<'_>, name: &str, element: &Spot<String>, pieces: &[Piece], tool: &session::Tool<'_>) {
-    let program = match pieces {
-        [Piece::Text(program)] if !program.is_empty() => program,
-        _ => {
-            let what = format!("the first element of `{name}` must be a literal program");
-            reader.value(&element.span, what, "no argument may choose what is run");
-            return;
-        }
-    };
-    if program.contains(|c: char| c.is_control() || c == ' ') {
-        reader.value(&element.span, format!("the program's name in `{name}` holds a blank or control character"), "");
-    } else if tool.binary.is_empty() {
-        let what = format!("`{name}` runs {program}, but `tool.binary` is not set");
-        reader.value(&element.span, what, format!("add binary = \"{}\" to [tool]", argv::base_name(program)));
-    } else if let Some((what, hint)) = session::check_program(program, tool) {
-        reader.value(&element.span, format!("`{name}`: {what}"), hint);
-    }
-}
-
-fn check_placeholders(
-    reader: &Reader<'_>,
-    name: &str,
-    element: &Spot<String>,
-    pieces: &[Piece],
-    args: &BTreeMap<String, ArgSpec>,
-    defaults: &BTreeMap<String, String>,
-) {
-    if let Some(c) = element.value.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
-        reader.value(
-            &element.span,
-            format!("`{name}` holds the control character U+{:04X}", u32::from(c)),
-            "remove it",
-        );
-    }
-    for piece in pieces {
-        let Piece::Value(value) = piece else { continue };
-        if args.contains_key(value) || defaults.contains_key(value) {
-            continue;
-        }
-        match value.as_str() {
-            "_output_file" | "_evidence_dir" => {
-                let what = format!("`{name}`: {{{value}}} would be a path of the host, and a worker sees none");
-                reader.value(&element.span, what, "let the tool write to standard output");
-            }
-            value if value.starts_with('_') => {
-                let what = format!("the placeholder {{{value}}} in `{name}`");
-                reader.unsupported(&element.span, &what, "built now: {argument}, and names of [command.defaults]");
-            }
-            value => {
-                let hint = super::fault::nearest(value, args.keys().chain(defaults.keys()).map(String::as_str))
-                    .map_or_else(
-                        || format!("declare [args.{value}], or set it in [command.defaults]"),
-                        |near| format!("did you mean {{{near}}}?"),
-                    );
-                reader.value(&element.span, format!("`{name}`: nothing declares {{{value}}}"), hint);
-            }
-        }
-    }
-}
-
-fn read_defaults(parent: &Table<'_>, args: &BTreeMap<String, ArgSpec>) -> BTreeMap<String, String> {
-    let mut defaults = BTreeMap::new();
-    let Some(table) = parent.table("defaults") else { return defaults };
-    let reader = table.reader;
-    for (name, spot) in table.values() {
-        let Some(text) = scalar_text(spot.value) else {
-            let what = format!("`{}` must be a string, an integer or a boolean", table.name_of(&name));
-            reader.fault(&spot.span, FaultKind::WrongType, what, "");
-            continue;
-        };
-        if !argv::is_name(&name) || name.starts_with('_') {
-            reader.value(&table.key_span(&name), format!("`{name}` cannot name a placeholder"), "begin with a letter");
-        }
-        if text.contains(char::is_control) {
-            reader.value(&spot.span, format!("`{}` holds a control character", table.name_of(&name)), "remove it");
-        }
-        let text = match args.get(&name).map(|arg| arg.check(&text)) {
-            Some(Err(unfit)) => {
-                let what =
-                    format!("`{}` would be refused as a value of the argument: {}", table.name_of(&name), unfit.why);
-                reader.value(&spot.span, what, unfit.next);
-                continue;
-            }
-            Some(Ok(text)) => text,
-            None => text,
-        };
-        defaults.insert(name, text);
-    }
-    table.finish();
-    defaults
-}
-
 fn check_files(
     root: &Table<'_>,
     span: &Range<usize>,
     files: &FilesystemSpec,
-    args: &BTreeMap<String, ArgSpec>,
-    commands: Option<&[CommandSpec]>,
+    args: &Args,
+    commands: Option<&[(CommandSpec, Args)]>,
     mode: ToolMode,
 ) {
     let mut fault = |what: String, hint: String| root.reader.value(span, what, hint);
     match commands {
         Some(commands) => {
             // The file set of a session is fixed, so every command must be able to name it.
-            for command in commands {
-                let all = merged(args, command);
+            for (command, own) in commands {
+                let all = args.iter().chain(own).map(|(name, spec)| (name.clone(), spec.clone())).collect();
                 files::check_references(files, &all, &format!("the command {}", command.name), &mut fault);
             }
-            if !files.create.is_empty() && !commands.iter().any(|command| command.finalizes) {
+            if !files.create.is_empty() && !commands.iter().any(|(command, _)| command.finalizes) {
                 let hint = "set finalize = true on the command that ends the session";
                 fault("`filesystem.create` is declared, but no command publishes it".to_owned(), hint.to_owned());
             }
@@ -486,15 +344,15 @@ fn merged(args: &BTreeMap<String, ArgSpec>, command: &CommandSpec) -> BTreeMap<S
     args.iter().chain(&command.args).map(|(name, spec)| (name.clone(), spec.clone())).collect()
 }
 
-fn build(file: &str, manifest: Digest, tool: Tool, body: Body) -> Vec<Callable> {
+fn build(file: &str, manifest: Digest, name: String, tool: Tool, body: Body) -> Vec<Callable> {
     let mut limits = tool.limits;
     if !body.files.create.is_empty() {
         limits.file_bytes = limits.file_bytes.min(body.files.max_file_bytes);
     }
     let timeout_ms = tool.timeout_seconds * 1000;
     let base = Callable {
-        name: tool.name.value.clone(),
-        tool: tool.name.value,
+        name: name.clone(),
+        tool: name,
         version: tool.version,
         description: tool.description,
         file: file.to_owned(),

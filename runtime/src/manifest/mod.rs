@@ -8,6 +8,7 @@
 mod args;
 mod argv;
 mod call;
+mod command;
 mod fault;
 mod files;
 mod info;

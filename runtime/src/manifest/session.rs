@@ -4,7 +4,7 @@ use super::args::{ArgSpec, SHELL, Unfit};
 use super::argv::{base_name, is_interpreter, is_name, words};
 use super::pattern::Pattern;
 use super::read::{Spot, Table};
-use super::types::{self, Types};
+use super::types::{self, Args, Types};
 use std::collections::BTreeMap;
 use stockade_protocol::contract::RiskTier;
 use stockade_protocol::limits::{COMMAND_BYTES, INTERACTION_BYTES};
@@ -93,10 +93,10 @@ pub fn line_hygiene(line: &str, sanitize: Sanitize) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// What a session tool declares.
+/// What a session tool declares. Its commands are there even when the session itself had faults.
 pub(crate) struct Declared {
-    pub(crate) spec: SessionSpec,
-    pub(crate) commands: Vec<CommandSpec>,
+    pub(crate) spec: Option<SessionSpec>,
+    pub(crate) commands: Vec<(CommandSpec, Args)>,
 }
 
 /// The parts of `[tool]` that a session is checked against.
@@ -106,9 +106,8 @@ pub(crate) struct Tool<'t> {
     pub(crate) timeout_seconds: u64,
 }
 
-/// Reads the table; `None` after a fault that leaves no session to speak of.
-pub(crate) fn read(table: Table<'_>, tool: &Tool<'_>, types: &Types) -> Option<Declared> {
-    let reader = table.reader;
+/// Reads the table.
+pub(crate) fn read(table: Table<'_>, tool: &Tool<'_>, types: &Types) -> Declared {
     table.refuse(&[
         ("sentinel_command", "set ready_pattern alone: the whole last line is matched"),
         ("child_detection", "remove it: a session ends when its whole process tree is gone"),
@@ -117,25 +116,12 @@ pub(crate) fn read(table: Table<'_>, tool: &Tool<'_>, types: &Types) -> Option<D
     let startup_argv = startup.and_then(|line| startup_argv(&table, &line, tool));
     let ready = ready(&table);
     let startup_timeout = table.bounded("startup_timeout_seconds", tool.timeout_seconds, 1..=DAY);
-    let idle_timeout = table.bounded("idle_timeout_seconds", 300, 1..=DAY);
     let session_timeout = table.bounded("session_timeout_seconds", 1800, 1..=DAY);
-    let own_timeout = table.has("interaction_timeout_seconds").then(|| table.key_span("interaction_timeout_seconds"));
+    let idle_timeout = idle_timeout(&table, session_timeout);
+    let own_timeout = table.has("interaction_timeout_seconds");
     let interaction_timeout = table.bounded("interaction_timeout_seconds", tool.timeout_seconds, 1..=DAY);
     let max_interactions = table.bounded("max_interactions", 100, 1..=10_000);
-    let mut spec = SessionSpec {
-        startup_argv: Vec::new(),
-        ready: ready?,
-        startup_timeout_ms: startup_timeout * 1000,
-        idle_timeout_ms: idle_timeout * 1000,
-        session_timeout_ms: session_timeout * 1000,
-        interaction_timeout_ms: interaction_timeout * 1000,
-        max_interactions: u32::try_from(max_interactions).unwrap_or(100),
-        output_max_bytes: INTERACTION_BYTES,
-        sanitize: Sanitize::default(),
-    };
-    if let Some(interaction) = table.table("interaction") {
-        read_interaction(interaction, &mut spec, own_timeout.is_some());
-    }
+    let interaction = table.table("interaction").map(|table| read_interaction(table, own_timeout)).unwrap_or_default();
     let commands = match table.table("commands") {
         Some(commands) => read_commands(&commands, types),
         None => {
@@ -145,22 +131,33 @@ pub(crate) fn read(table: Table<'_>, tool: &Tool<'_>, types: &Types) -> Option<D
             Vec::new()
         }
     };
-    if spec.idle_timeout_ms > spec.session_timeout_ms {
-        let what = "`session.idle_timeout_seconds` is longer than the whole session may live".to_owned();
-        // The default of one is never at odds with a declared other: only a declared idle deadline is a fault.
-        if table.has("idle_timeout_seconds") {
-            reader.value(
-                &table.key_span("idle_timeout_seconds"),
-                what,
-                "shorten it, or lengthen session_timeout_seconds",
-            );
-        } else {
-            spec.idle_timeout_ms = spec.session_timeout_ms;
-        }
-    }
     table.finish();
-    spec.startup_argv = startup_argv?;
-    Some(Declared { spec, commands })
+    let spec = startup_argv.zip(ready).map(|(startup_argv, ready)| SessionSpec {
+        startup_argv,
+        ready,
+        startup_timeout_ms: startup_timeout * 1000,
+        idle_timeout_ms: idle_timeout * 1000,
+        session_timeout_ms: session_timeout * 1000,
+        interaction_timeout_ms: interaction.wait_ms.unwrap_or(interaction_timeout * 1000),
+        max_interactions: u32::try_from(max_interactions).unwrap_or(100),
+        output_max_bytes: interaction.output_max_bytes,
+        sanitize: interaction.sanitize,
+    });
+    Declared { spec, commands }
+}
+
+/// The idle deadline. The default gives way to a short session; a declared one that could never pass is a fault.
+fn idle_timeout(table: &Table<'_>, session_timeout: u64) -> u64 {
+    if !table.has("idle_timeout_seconds") {
+        return session_timeout.min(300);
+    }
+    let idle = table.bounded("idle_timeout_seconds", 300, 1..=DAY);
+    if idle > session_timeout {
+        let what = format!("`{}` is longer than the whole session may live", table.name_of("idle_timeout_seconds"));
+        let hint = "shorten it, or lengthen session_timeout_seconds";
+        table.reader.value(&table.key_span("idle_timeout_seconds"), what, hint);
+    }
+    idle
 }
 
 fn startup_argv(table: &Table<'_>, line: &Spot<String>, tool: &Tool<'_>) -> Option<Vec<String>> {
@@ -226,18 +223,30 @@ fn ready(table: &Table<'_>) -> Option<Pattern> {
     Some(ready.value)
 }
 
-fn read_interaction(table: Table<'_>, spec: &mut SessionSpec, own_timeout: bool) {
+/// The `[session.interaction]` table.
+struct Interaction {
+    sanitize: Sanitize,
+    output_max_bytes: usize,
+    /// The longest wait for a prompt, where the format's own key sets it.
+    wait_ms: Option<u64>,
+}
+
+impl Default for Interaction {
+    fn default() -> Self {
+        Self { sanitize: Sanitize::default(), output_max_bytes: INTERACTION_BYTES, wait_ms: None }
+    }
+}
+
+fn read_interaction(table: Table<'_>, own_timeout: bool) -> Interaction {
     let reader = table.reader;
+    let mut interaction = Interaction::default();
     for item in table.strings("input_sanitize").into_iter().flat_map(|list| list.value) {
         match item.value.as_str() {
-            "injection" => spec.sanitize.injection = true,
-            "psql_meta" => spec.sanitize.psql_meta = true,
+            "injection" => interaction.sanitize.injection = true,
+            "psql_meta" => interaction.sanitize.psql_meta = true,
             "msf_meta" => {
-                reader.unsupported(
-                    &item.span,
-                    "`msf_meta` in [session.interaction]",
-                    "built now: injection, psql_meta",
-                );
+                let what = "`msf_meta` in [session.interaction]";
+                reader.unsupported(&item.span, what, "built now: injection, psql_meta");
             }
             other => reader.value(
                 &item.span,
@@ -247,22 +256,21 @@ fn read_interaction(table: Table<'_>, spec: &mut SessionSpec, own_timeout: bool)
         }
     }
     let most = INTERACTION_BYTES as u64;
-    spec.output_max_bytes =
+    interaction.output_max_bytes =
         usize::try_from(table.bounded("output_max_bytes", most, 1..=most)).unwrap_or(INTERACTION_BYTES);
     if table.has("output_wait_ms") {
-        let wait = table.bounded("output_wait_ms", 2000, 1..=DAY * 200);
+        // The format's own meaning: the effective wait is five times the number.
+        interaction.wait_ms = Some(table.bounded("output_wait_ms", 2000, 1..=DAY * 200) * 5);
         if own_timeout {
             let what = "both `session.interaction.output_wait_ms` and `session.interaction_timeout_seconds` are set";
             reader.value(&table.key_span("output_wait_ms"), what, "keep interaction_timeout_seconds");
-        } else {
-            // The format's own meaning: the effective wait is five times the number.
-            spec.interaction_timeout_ms = wait * 5;
         }
     }
     table.finish();
+    interaction
 }
 
-fn read_commands(commands: &Table<'_>, types: &Types) -> Vec<CommandSpec> {
+fn read_commands(commands: &Table<'_>, types: &Types) -> Vec<(CommandSpec, Args)> {
     let mut list = Vec::new();
     for (name, table) in commands.tables() {
         let reader = table.reader;
@@ -288,7 +296,9 @@ fn read_commands(commands: &Table<'_>, types: &Types) -> Vec<CommandSpec> {
         table.finish();
         if let Some(pattern) = pattern {
             let pattern = pattern.value;
-            list.push(CommandSpec { name, pattern, description, risk_tier, human_approval, finalizes, args });
+            let sound = types::sound(args.clone());
+            let spec = CommandSpec { name, pattern, description, risk_tier, human_approval, finalizes, args: sound };
+            list.push((spec, args));
         }
     }
     if list.is_empty() && commands.tables().is_empty() {

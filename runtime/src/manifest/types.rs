@@ -42,7 +42,7 @@ pub(crate) type Types = BTreeMap<String, Option<CustomType>>;
 /// Constraints of a type, as an argument or a project type has them.
 struct Constraints {
     allowed: Option<Spot<Vec<Spot<String>>>>,
-    pattern: Option<Spot<Pattern>>,
+    pattern: Option<Spot<String>>,
     min: Option<Spot<i64>>,
     max: Option<Spot<i64>>,
     clamp: Option<Spot<bool>>,
@@ -59,7 +59,10 @@ const LATER_KEYS: &[(&str, &str)] = &[
 
 /// Reads a pattern; a faulty one is noted.
 pub(crate) fn pattern(table: &Table<'_>, key: &str) -> Option<Spot<Pattern>> {
-    let text = table.string(key)?;
+    table.string(key).and_then(|text| compile(table, key, text))
+}
+
+fn compile(table: &Table<'_>, key: &str, text: Spot<String>) -> Option<Spot<Pattern>> {
     match Pattern::new(&text.value) {
         Ok(pattern) => Some(Spot { value: pattern, span: text.span }),
         Err(error) => {
@@ -73,7 +76,7 @@ impl Constraints {
     fn read(table: &Table<'_>) -> Self {
         Self {
             allowed: table.strings("allowed"),
-            pattern: pattern(table, "pattern"),
+            pattern: table.string("pattern"),
             min: table.integer("min"),
             max: table.integer("max"),
             clamp: table.boolean("clamp"),
@@ -128,7 +131,8 @@ impl Constraints {
             }
             _ => ArgType::Enum { allowed: allowed(table, self.allowed, at) },
         };
-        let patterns = self.pattern.map(|spot| spot.value).into_iter().collect();
+        let pattern = self.pattern.and_then(|text| compile(table, "pattern", text));
+        let patterns = pattern.map(|spot| spot.value).into_iter().collect();
         (reader.count() == before).then_some(CustomType { kind, patterns })
     }
 }
@@ -274,19 +278,33 @@ fn narrow(table: &Table<'_>, constraints: Constraints, mut custom: CustomType, n
             table.reader.value(&span, what, "declare another type in toolclad.toml");
         }
     }
-    custom.patterns.extend(constraints.pattern.map(|spot| spot.value));
+    let pattern = constraints.pattern.and_then(|text| compile(table, "pattern", text));
+    custom.patterns.extend(pattern.map(|spot| spot.value));
     (table.reader.count() == before).then_some(custom)
 }
 
+/// Declared arguments; `None` for one that had faults, so that its users are not faulted again.
+pub(crate) type Args = BTreeMap<String, Option<ArgSpec>>;
+
+/// The arguments without fault.
+pub(crate) fn sound(args: Args) -> BTreeMap<String, ArgSpec> {
+    args.into_iter().filter_map(|(name, spec)| spec.map(|spec| (name, spec))).collect()
+}
+
 /// Reads a table of argument tables.
-pub(crate) fn read_args(parent: &Table<'_>, types: &Types) -> BTreeMap<String, ArgSpec> {
-    let Some(table) = parent.table("args") else { return BTreeMap::new() };
+pub(crate) fn read_args(parent: &Table<'_>, types: &Types) -> Args {
+    let Some(table) = parent.table("args") else { return Args::new() };
     let args = table.tables();
     if args.len() > ARGUMENTS {
         let what = format!("[{}] declares {} arguments: at most {ARGUMENTS} are taken", table.path(), args.len());
         table.reader.value(&table.span, what, "");
     }
-    args.into_iter().filter_map(|(name, arg)| read_arg(&name, arg, types).map(|spec| (name, spec))).collect()
+    args.into_iter()
+        .map(|(name, arg)| {
+            let spec = read_arg(&name, arg, types);
+            (name, spec)
+        })
+        .collect()
 }
 
 fn read_arg(name: &str, table: Table<'_>, types: &Types) -> Option<ArgSpec> {

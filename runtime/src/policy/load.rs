@@ -188,11 +188,15 @@ fn validate(set: &PolicySet, schema: &Schema, places: &BTreeMap<PolicyId, Placed
             !matches!(warning, ValidationWarning::MixedScriptString(_) | ValidationWarning::MixedScriptIdentifier(_))
         })
         .map(|warning| (warning.policy_id(), warning as &dyn Diagnostic));
-    errors
+    let mut faults: Vec<Fault> = errors
         .chain(warnings)
         .map(|(id, error)| match places.get(id) {
             Some(placed) => placed.diagnosed(error, FaultKind::Value),
             None => Fault::whole(DIRECTORY, FaultKind::Value, error.to_string(), ""),
         })
-        .collect()
+        .collect();
+    // Cedar checks a policy once for each action it could apply to, and says the same each time.
+    faults.sort_by(|a, b| (&a.file, a.line, a.column, &a.what).cmp(&(&b.file, b.line, b.column, &b.what)));
+    faults.dedup_by(|a, b| (&a.file, a.line, a.column) == (&b.file, b.line, b.column));
+    faults
 }

@@ -1,6 +1,7 @@
 //! Agents: `agents/NAME.toml`, see `docs/agents.md`.
 
-use super::reader::{Fault, Reader, Span, kind};
+use super::reader::{Reader, Span, kind};
+use crate::manifest::{Fault, Source};
 use std::collections::BTreeMap;
 use stockade_protocol::limits;
 use stockade_protocol::request::ToolCallRequest;
@@ -60,8 +61,8 @@ const DEFAULT_DEADLINE_SECONDS: u64 = 3_600;
 
 impl Agent {
     /// Reads one agent file.
-    pub(crate) fn parse(file: &str, name: &str, text: &str) -> Result<Self, Vec<Fault>> {
-        let (mut reader, root) = Reader::parse(file, text);
+    pub(crate) fn parse(source: &Source, name: &str) -> Result<Self, Vec<Fault>> {
+        let (mut reader, root) = Reader::parse(source);
         let top = root.span().start..root.span().start;
         let root = root.get_ref();
         reader.only(root, "", &["description", "provider", "max_turns", "deadline_seconds", "turn"]);
@@ -70,10 +71,10 @@ impl Agent {
             Some(("scripted", _)) => {}
             Some((other, span)) => {
                 let what = format!("the provider `{other}` is unavailable in this version");
-                reader.fault(&span, what, "use provider = \"scripted\"");
+                reader.unsupported(&span, what, "use provider = \"scripted\"");
             }
             None if root.contains_key("provider") => {}
-            None => reader.fault(&top, "`provider` is missing", "write provider = \"scripted\""),
+            None => reader.missing(&top, "`provider` is missing", "write provider = \"scripted\""),
         }
         let max_turns = reader.number(root, "max_turns", 1..=TURNS).and_then(|turns| u32::try_from(turns).ok());
         let deadline = reader.number(root, "deadline_seconds", 1..=86_400).unwrap_or(DEFAULT_DEADLINE_SECONDS);
@@ -92,7 +93,7 @@ impl Agent {
 fn read_turns(reader: &mut Reader<'_>, root: &DeTable<'_>, top: &Span) -> Vec<Turn> {
     const SHAPE: &str = "write [[turn]] with say = \"…\" below it";
     let Some(value) = root.get("turn") else {
-        reader.fault(top, "the script has no turns", SHAPE);
+        reader.missing(top, "the script has no turns", SHAPE);
         return Vec::new();
     };
     let Some(list) = value.get_ref().as_array() else {
@@ -141,7 +142,7 @@ fn read_call(reader: &mut Reader<'_>, value: &Spanned<DeValue<'_>>) -> Option<To
     reader.only(table, " in [[turn.call]]", &["tool", "arguments", "reason", "invocation_id"]);
     let tool = reader.text(table, "tool").map(|(tool, _)| tool.to_owned());
     if tool.is_none() && !table.contains_key("tool") {
-        reader.fault(&value.span(), "the call names no tool", "write tool = \"…\"");
+        reader.missing(&value.span(), "the call names no tool", "write tool = \"…\"");
     }
     let mut arguments = BTreeMap::new();
     if let Some(given) = reader.table(table, "arguments") {

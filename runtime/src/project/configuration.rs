@@ -1,6 +1,7 @@
 //! `stockade.toml`: what the operator of a project decides about it.
 
-use super::reader::{Fault, Reader};
+use super::reader::Reader;
+use crate::manifest::{Fault, Source};
 use std::ffi::OsStr;
 use stockade_protocol::limits;
 use toml::de::DeTable;
@@ -95,8 +96,8 @@ const LATER_TIERS: [&str; 9] =
 
 impl Configuration {
     /// Reads the file's text. `folder` is the name a project has where the file gives none.
-    pub(crate) fn parse(text: &str, folder: &str) -> Result<Self, Vec<Fault>> {
-        let (mut reader, root) = Reader::parse(CONFIGURATION_FILE, text);
+    pub(crate) fn parse(source: &Source, folder: &str) -> Result<Self, Vec<Fault>> {
+        let (mut reader, root) = Reader::parse(source);
         let root = root.get_ref();
         reader.only(root, "", &["project", "sandbox", "approvals", "agents"]);
         let mut configuration = Self {
@@ -148,7 +149,7 @@ const NAME_HINT: &str = "give 1 to 64 bytes of printable text";
 fn read_sandbox(reader: &mut Reader<'_>, sandbox: &DeTable<'_>) {
     for key in sandbox.keys().filter(|key| LATER_TIERS.contains(&key.get_ref().as_ref())) {
         let what = format!("[sandbox.{}] is unavailable in this version", key.get_ref());
-        reader.fault(&key.span(), what, "remove the table");
+        reader.unsupported(&key.span(), what, "remove the table");
     }
     let known: Vec<&str> = ["tier", "network_mode"].into_iter().chain(LATER_TIERS).collect();
     reader.only(sandbox, " in [sandbox]", &known);
@@ -157,7 +158,11 @@ fn read_sandbox(reader: &mut Reader<'_>, sandbox: &DeTable<'_>) {
     {
         if LATER_TIERS.contains(&tier) {
             let what = format!("the sandbox tier `{tier}` is unavailable in this version");
-            reader.fault(&span, what, "use tier = \"native\"; stockade never falls back to another tier by itself");
+            reader.unsupported(
+                &span,
+                what,
+                "use tier = \"native\"; stockade never falls back to another tier by itself",
+            );
         } else {
             reader.fault(&span, format!("unknown sandbox tier `{tier}`"), "use tier = \"native\"");
         }
@@ -167,7 +172,7 @@ fn read_sandbox(reader: &mut Reader<'_>, sandbox: &DeTable<'_>) {
             "none" => {}
             "bridge" => {
                 let what = "the network mode `bridge` is unavailable in this version";
-                reader.fault(&span, what, "use network_mode = \"none\"");
+                reader.unsupported(&span, what, "use network_mode = \"none\"");
             }
             "host" => {
                 let what =

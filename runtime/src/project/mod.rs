@@ -19,9 +19,9 @@ pub use agents::{Agent, Provider, Turn};
 pub use configuration::{CONFIGURATION_FILE, Configuration, Environment, Network, Tier};
 pub use lock::{LockError, ProjectLock};
 pub use places::{PlaceError, Places, Privacy, PrivateDirectory};
-pub use reader::{Fault, Faults};
 pub use trust::{Trust, TrustError};
 
+use crate::manifest::{Fault, FaultKind, Faults, Source};
 use files::ControlFiles;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -61,8 +61,8 @@ pub enum ProjectError {
         source: nix::errno::Errno,
     },
     /// The files hold faults.
-    #[error("{0}")]
-    Faults(Faults),
+    #[error(transparent)]
+    Faults(#[from] Faults),
     /// The files changed while the project was being opened.
     #[error("the project's files changed while it was being opened. Open it again")]
     Changed,
@@ -97,7 +97,8 @@ impl Project {
         };
         let folder_name = root.file_name().map_or_else(|| "/".to_owned(), |name| name.to_string_lossy().into_owned());
         let mut faults = Vec::new();
-        let configuration = Configuration::parse(text, &folder_name).map_err(|found| faults.extend(found)).ok();
+        let source = Source { file: CONFIGURATION_FILE.to_owned(), text: text.to_owned() };
+        let configuration = Configuration::parse(&source, &folder_name).map_err(|found| faults.extend(found)).ok();
         let agents = read_agents(&files, &mut faults)?;
         if let Some(agent) = configuration.as_ref().and_then(|configuration| configuration.default_agent.as_ref())
             && !agents.contains_key(agent)
@@ -105,12 +106,10 @@ impl Project {
         {
             let what = format!("the default agent `{agent}` has no file");
             let hint = format!("write agents/{agent}.toml");
-            faults.push(Fault { file: CONFIGURATION_FILE.to_owned(), line: 1, column: 1, what, hint });
+            faults.push(Fault::whole(CONFIGURATION_FILE, FaultKind::Value, what, hint));
         }
-        let (Some(configuration), true) = (configuration, faults.is_empty()) else {
-            faults.sort();
-            return Err(ProjectError::Faults(Faults(faults)));
-        };
+        Faults::none_or(faults)?;
+        let Some(configuration) = configuration else { return Err(missing("it could not be read".to_owned())) };
         let digests = files.digests();
         let digest = files::digest(&digests)?;
         Ok(Self { root, root_text, configuration, agents, files: digests, digest })
@@ -192,12 +191,12 @@ fn read_agents(files: &ControlFiles, faults: &mut Vec<Fault>) -> Result<BTreeMap
     for path in files.below("agents") {
         let Some(name) = path.strip_prefix("agents/").and_then(|name| name.strip_suffix(".toml")) else { continue };
         if !agents::is_name(name) {
-            let what = "the file's name cannot be an agent's name".to_owned();
-            faults.push(Fault { file: path.to_owned(), line: 1, column: 1, what, hint: agents::NAME_RULE.to_owned() });
+            let what = "the file's name cannot be an agent's name";
+            faults.push(Fault::whole(path, FaultKind::Value, what, agents::NAME_RULE));
             continue;
         }
-        let text = files.text(path)?.unwrap_or_default();
-        match Agent::parse(path, name, text) {
+        let source = Source { file: path.to_owned(), text: files.text(path)?.unwrap_or_default().to_owned() };
+        match Agent::parse(&source, name) {
             Ok(agent) => {
                 agents.insert(name.to_owned(), agent);
             }

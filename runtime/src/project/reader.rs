@@ -1,60 +1,14 @@
 //! Strict reading of stockade's own TOML files: every fault of a file at once, each with its place and what to do.
 
-use std::fmt;
+use crate::manifest::{Fault, FaultKind, Source, nearest};
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// One fault in a file.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Fault {
-    /// The file, relative to the project.
-    pub file: String,
-    /// Line, from 1.
-    pub line: usize,
-    /// Column in characters, from 1.
-    pub column: usize,
-    /// What is wrong.
-    pub what: String,
-    /// What to do.
-    pub hint: String,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use stockade_protocol::text::SafeText;
-        let (file, what, hint) = (SafeText::line(&self.file), SafeText::line(&self.what), SafeText::line(&self.hint));
-        write!(f, "{file}:{}:{}: {what}", self.line, self.column)?;
-        if !self.hint.is_empty() {
-            write!(f, " ({hint})")?;
-        }
-        Ok(())
-    }
-}
-
-/// Every fault found, one a line.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Faults(pub Vec<Fault>);
-
-impl fmt::Display for Faults {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, fault) in self.0.iter().enumerate() {
-            if at > 0 {
-                f.write_str("\n")?;
-            }
-            write!(f, "{fault}")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for Faults {}
-
 /// The file being read and what was found wrong with it so far.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
-    file: &'a str,
-    text: &'a str,
+    source: &'a Source,
     faults: Vec<Fault>,
 }
 
@@ -63,27 +17,43 @@ pub(crate) type Span = Range<usize>;
 
 impl<'a> Reader<'a> {
     /// Parses the text; syntax faults are kept, and whatever could be read is returned.
-    pub(crate) fn parse(file: &'a str, text: &'a str) -> (Self, Spanned<DeTable<'a>>) {
-        let (table, errors) = DeTable::parse_recoverable(text);
-        let mut reader = Self { file, text, faults: Vec::new() };
+    pub(crate) fn parse(source: &'a Source) -> (Self, Spanned<DeTable<'a>>) {
+        let (table, errors) = DeTable::parse_recoverable(&source.text);
+        let mut reader = Self { source, faults: Vec::new() };
         for error in errors {
             let message = error.message().trim().replace('\n', ", ");
-            reader.fault(&error.span().unwrap_or(0..0), message, "see https://toml.io for the syntax");
+            reader.note(
+                &error.span().unwrap_or(0..0),
+                FaultKind::Syntax,
+                message,
+                "see https://toml.io for the syntax",
+            );
         }
         (reader, table)
     }
 
-    /// Notes a fault.
+    fn note(&mut self, span: &Span, kind: FaultKind, what: impl Into<String>, hint: impl Into<String>) {
+        self.faults.push(self.source.fault(span, kind, what, hint));
+    }
+
+    /// Notes a value of the right type that breaks a rule.
     pub(crate) fn fault(&mut self, span: &Span, what: impl Into<String>, hint: impl Into<String>) {
-        let before = self.text.get(..span.start).unwrap_or(self.text);
-        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        self.faults.push(Fault {
-            file: self.file.to_owned(),
-            line: before.matches('\n').count() + 1,
-            column: before.get(line_start..).map_or(0, |line| line.chars().count()) + 1,
-            what: what.into(),
-            hint: hint.into(),
-        });
+        self.note(span, FaultKind::Value, what, hint);
+    }
+
+    /// Notes something that is known and not in this version.
+    pub(crate) fn unsupported(&mut self, span: &Span, what: impl Into<String>, hint: impl Into<String>) {
+        self.note(span, FaultKind::Unsupported, what, hint);
+    }
+
+    /// Notes something that is not there.
+    pub(crate) fn missing(&mut self, span: &Span, what: impl Into<String>, hint: impl Into<String>) {
+        self.note(span, FaultKind::Missing, what, hint);
+    }
+
+    /// Notes a value of the wrong type.
+    pub(crate) fn wrong_type(&mut self, span: &Span, what: impl Into<String>, hint: impl Into<String>) {
+        self.note(span, FaultKind::WrongType, what, hint);
     }
 
     /// Every key of the table must be known.
@@ -91,11 +61,11 @@ impl<'a> Reader<'a> {
         let unknown: Vec<_> = table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())).collect();
         for key in unknown {
             let what = format!("unknown key `{}`{of}", key.get_ref());
-            let hint = match nearest(key.get_ref(), known) {
+            let hint = match nearest(key.get_ref(), known.iter().copied()) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("known keys: {}", known.join(", ")),
             };
-            self.fault(&key.span(), what, hint);
+            self.note(&key.span(), FaultKind::UnknownKey, what, hint);
         }
     }
 
@@ -106,7 +76,7 @@ impl<'a> Reader<'a> {
             DeValue::Table(table) => Some(table),
             other => {
                 let what = format!("`{key}` is {}, not a table", kind(other));
-                self.fault(&value.span(), what, format!("write [{key}]"));
+                self.wrong_type(&value.span(), what, format!("write [{key}]"));
                 None
             }
         }
@@ -118,7 +88,7 @@ impl<'a> Reader<'a> {
         match value.get_ref() {
             DeValue::String(text) => Some((text.as_ref(), value.span())),
             other => {
-                self.fault(&value.span(), format!("`{key}` is {}, not text", kind(other)), "put it in quotes");
+                self.wrong_type(&value.span(), format!("`{key}` is {}, not text", kind(other)), "put it in quotes");
                 None
             }
         }
@@ -134,7 +104,7 @@ impl<'a> Reader<'a> {
         let value = table.get(key)?;
         let bounds = format!("give a whole number from {} to {}", within.start(), within.end());
         let DeValue::Integer(number) = value.get_ref() else {
-            self.fault(&value.span(), format!("`{key}` is {}, not a number", kind(value.get_ref())), bounds);
+            self.wrong_type(&value.span(), format!("`{key}` is {}, not a number", kind(value.get_ref())), bounds);
             return None;
         };
         let read = u64::from_str_radix(&number.as_str().replace('_', ""), number.radix()).ok();
@@ -164,28 +134,4 @@ pub(crate) fn kind(value: &DeValue<'_>) -> &'static str {
         DeValue::Array(_) => "a list",
         DeValue::Table(_) => "a table",
     }
-}
-
-/// The known word that a mistyped one most likely meant.
-fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    let near = |candidate: &&&str| distance(word, candidate) <= 1 + candidate.len() / 5;
-    known.iter().filter(near).min_by_key(|candidate| distance(word, candidate)).copied()
-}
-
-/// Edits between two words.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().take(64).enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        let mut next = vec![left];
-        for (to, above) in b.iter().zip(row.iter().skip(1)) {
-            left = (diagonal + usize::from(from != *to)).min(above + 1).min(left + 1);
-            diagonal = *above;
-            next.push(left);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or_default()
 }

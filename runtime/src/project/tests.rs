@@ -30,7 +30,7 @@ fn write(fixture: &Fixture, path: &str, text: &str) {
 
 fn faults(configuration: &str) -> Vec<String> {
     match Project::open(&fixture(configuration).root) {
-        Err(ProjectError::Faults(faults)) => faults.0.iter().map(ToString::to_string).collect(),
+        Err(ProjectError::Faults(faults)) => faults.as_slice().iter().map(ToString::to_string).collect(),
         other => panic!("expected faults, got {other:?}"),
     }
 }
@@ -59,11 +59,11 @@ fn every_fault_is_told_at_once_with_its_place() {
     assert_eq!(
         found,
         [
-            "stockade.toml:2:1: unknown key `nam` in [project] (did you mean `name`?)",
-            "stockade.toml:4:8: `tier` is a whole number, not text (put it in quotes)",
+            "stockade.toml:2:1: unknown key `nam` in [project] (hint: did you mean `name`?)",
+            "stockade.toml:4:8: `tier` is a whole number, not text (hint: put it in quotes)",
             "stockade.toml:5:16: the network mode `host` is always refused: it would put workers on this machine's own \
-             network (use network_mode = \"none\")",
-            "stockade.toml:6:2: unknown key `aprovals` (did you mean `approvals`?)",
+             network (hint: use network_mode = \"none\")",
+            "stockade.toml:6:2: unknown key `aprovals` (hint: did you mean `approvals`?)",
         ]
     );
     let syntax = faults("[project]\nname = \"a\"\nname = \"b\"\n[sandbox\n");
@@ -136,12 +136,12 @@ fn a_script_is_read_and_its_faults_are_told() {
     let Err(ProjectError::Faults(faults)) = Project::open(&bad.root) else { panic!("opened") };
     let text = faults.to_string();
     for expected in [
-        "agents/Bad Name.toml:1:1: the file's name cannot be an agent's name",
+        "agents/Bad Name.toml: the file's name cannot be an agent's name",
         "agents/demo.toml:1:12: the provider `oracle` is unavailable in this version",
         "agents/demo.toml:3:7: `say` is a whole number, not text",
         "the call names no tool",
         "agents/demo.toml:7:19: the argument `a` is a list",
-        "stockade.toml:1:1: the default agent `other` has no file",
+        "stockade.toml: the default agent `other` has no file",
     ] {
         assert!(text.contains(expected), "{expected} not in\n{text}");
     }
@@ -292,5 +292,27 @@ fn a_private_directory_is_made_closed_and_never_through_a_link() {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
         nix::unistd::chown(&path, Some(other), None).unwrap();
         assert!(matches!(PrivateDirectory::open(&path, Privacy::Closed), Err(PlaceError::Owner { .. })));
+    }
+}
+
+/// The projects that `stockade demo` and `stockade init` write are themselves without a fault, and every call that
+/// their agents script is one that their tools accept.
+#[test]
+fn the_shipped_projects_load_and_their_scripts_fit_their_tools() {
+    for name in ["demo", "starter"] {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures").join(name);
+        let project = Project::open(&root).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let tools = crate::manifest::ToolSet::load(&root).unwrap_or_else(|faults| panic!("{name}: {faults}"));
+        crate::policy::Policies::load(&root, &tools).unwrap_or_else(|faults| panic!("{name}: {faults}"));
+        let default = project.configuration().default_agent.as_ref().unwrap();
+        let Provider::Scripted { turns } = &project.agents()[default].provider;
+        let calls: Vec<_> = turns.iter().flat_map(|turn| &turn.calls).collect();
+        assert!(!calls.is_empty());
+        for call in calls {
+            let (callable, valid) = tools.validate(call).unwrap_or_else(|refusal| panic!("{name}: {refusal}"));
+            for file in &valid.files.read {
+                assert!(root.join(file).is_file(), "{name}: {} reads {file}", callable.name);
+            }
+        }
     }
 }

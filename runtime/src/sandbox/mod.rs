@@ -10,14 +10,23 @@
 mod boundary;
 mod doctor;
 mod error;
+mod fault;
 mod filter;
+mod helper;
+mod init;
+mod launcher;
+mod leftovers;
+mod link;
+mod memory;
 mod profile;
 mod spec;
+mod supervisor;
 mod terminal;
+mod wire;
 mod worker;
 
 pub use boundary::{Boundary, BoundaryOptions};
-pub use doctor::{Check, probe};
+pub use doctor::{Check, probe, probe_with};
 pub use error::{Failure, SandboxError, Stage};
 pub use profile::{Profile, Rule};
 pub use spec::{InputSpec, OutputSpec, SPEC_VERSION, SpecError, Stdio, TMP, WORK, WorkerSpec};
@@ -26,6 +35,8 @@ pub use worker::{Exit, REMOVAL, Worker, WorkerEnd, WorkerIo};
 
 use std::ffi::OsString;
 
+/// The tier's name.
+const TIER: &str = "native";
 /// The hidden subcommand of the supervisor.
 const SUPERVISOR: &str = "__supervisor";
 /// The hidden subcommand of the launcher.
@@ -36,7 +47,8 @@ const LAUNCH: &str = "__launch";
 #[must_use]
 pub fn entry(args: &[OsString]) -> Option<i32> {
     match args.get(1)?.to_str()? {
-        SUPERVISOR | LAUNCH => Some(70),
+        SUPERVISOR => Some(supervisor::main(args.get(2)?.to_str()?)),
+        LAUNCH => Some(launcher::main()),
         _ => None,
     }
 }

@@ -222,7 +222,7 @@ impl WorkerSpec {
         }
         let paths = self.inputs.iter().map(|input| &input.path).chain(self.output.iter().map(|output| &output.path));
         let mut files = BTreeSet::new();
-        let mut directories = BTreeSet::from([String::new()]);
+        let mut directories = BTreeSet::new();
         for path in paths {
             check_relative(path)?;
             if !files.insert(path.clone()) {
@@ -233,9 +233,8 @@ impl WorkerSpec {
         if let Some(path) = files.intersection(&directories).next() {
             return Err(SpecError::Path { path: path.clone(), why: "it is a file and the directory of another" });
         }
-        let below = self.cwd.strip_prefix(WORK).map(|rest| rest.strip_prefix('/').unwrap_or(rest));
-        let inside = self.cwd == WORK || self.cwd == TMP || below.is_some_and(|rest| directories.contains(rest));
-        if !inside || self.cwd.ends_with('/') {
+        let below = self.cwd.strip_prefix(WORK).and_then(|rest| rest.strip_prefix('/'));
+        if self.cwd != WORK && self.cwd != TMP && !below.is_some_and(|rest| directories.contains(rest)) {
             return Err(SpecError::Path {
                 path: self.cwd.clone(),
                 why: "the working directory is /work, /tmp or a directory of an input",

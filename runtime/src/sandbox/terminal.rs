@@ -23,7 +23,7 @@ impl PtyMaster {
     /// Takes over a descriptor. Must be called inside a runtime.
     pub(super) fn new(descriptor: OwnedFd) -> io::Result<Self> {
         sys::set_nonblocking(&descriptor)?;
-        Ok(Self { descriptor: Arc::new(AsyncFd::new(descriptor)?) })
+        Ok(Self { descriptor: Arc::new(sys::watch(descriptor)?) })
     }
 
     /// Sets the size; the worker gets SIGWINCH when it changed.

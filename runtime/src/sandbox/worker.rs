@@ -1,9 +1,12 @@
 //! A live worker as the program holds it: its streams, its output, its end.
 
+use super::link::Link;
 use super::terminal::PtyMaster;
 use crate::sys;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 use stockade_protocol::event::Enforcement;
 use stockade_protocol::result::Removal;
@@ -15,7 +18,8 @@ use tokio::sync::watch;
 pub const REMOVAL: Duration = Duration::from_secs(5);
 
 /// How a worker's program ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Exit {
     /// It exited with this code.
     Code(i32),
@@ -73,6 +77,8 @@ pub struct Worker {
     pub(super) init: AsyncFd<OwnedFd>,
     pub(super) fate: watch::Receiver<Fate>,
     pub(super) end: Option<WorkerEnd>,
+    /// While a worker is held its supervisor lives.
+    pub(super) _link: Arc<Link>,
 }
 
 impl fmt::Debug for Worker {

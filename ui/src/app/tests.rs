@@ -74,7 +74,8 @@ impl Screen for Probe {
     fn draw(&self, frame: &mut Frame<'_>) {
         let area = frame.area();
         assert_eq!((area.width, area.height), self.size, "the frame is as large as was told");
-        for (y, line) in self.lines.iter().take(usize::from(area.height)).enumerate() {
+        let hidden = self.lines.len().saturating_sub(usize::from(area.height));
+        for (y, line) in self.lines.iter().skip(hidden).enumerate() {
             frame.buffer_mut().set_string(0, y as u16, line, ratatui::style::Style::new());
         }
     }
@@ -301,4 +302,72 @@ fn a_terminal_that_goes_away_ends_the_workbench() {
     let bench = Workbench::new(Gone, (20, 5), inputs, sender.clone(), &options()).expect("a workbench");
     let exit = bench.run(&mut Probe::default(), &Source::default(), &mut Answering(sender));
     assert_eq!(exit, Exit::Ended(Ended::HangUp));
+}
+
+/// A terminal that takes one frame each time the test lets it, and tells when it is given one.
+struct Slow {
+    given: Sender<()>,
+    gate: Receiver<()>,
+    out: Sender<Vec<u8>>,
+}
+
+impl io::Write for Slow {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.given.send(()).map_err(|_closed| io::ErrorKind::BrokenPipe)?;
+        self.gate.recv().map_err(|_closed| io::ErrorKind::BrokenPipe)?;
+        self.out.send(bytes.to_vec()).map_err(|_closed| io::ErrorKind::BrokenPipe)?;
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Tells the test what was asked of it.
+struct Telling(Sender<u64>);
+
+impl Port for Telling {
+    fn perform(&mut self, effect: Effect) {
+        if let Effect::Send { id, .. } = effect {
+            self.0.send(id).expect("the test listens");
+        }
+    }
+}
+
+#[test]
+fn a_stalled_terminal_holds_up_neither_keys_nor_the_runtime() {
+    let ((sender, inputs), (asked, asks)) = (channel(), channel());
+    let ((given, gives), (open, gate), (out, frames)) = (channel(), channel(), channel());
+    let looping = {
+        let sender = sender.clone();
+        thread::spawn(move || {
+            let mut screen = Probe::default();
+            let slow = Slow { given, gate, out };
+            let bench = Workbench::new(slow, (20, 5), inputs, sender, &options()).expect("a workbench");
+            bench.run(&mut screen, &Source::default(), &mut Telling(asked));
+            screen
+        })
+    };
+    sender.send(key('a')).expect("sent");
+    gives.recv_timeout(PATIENCE).expect("a frame in flight, and it stays there");
+    for _ in 0..100 {
+        sender.send(key('b')).expect("sent");
+        sender.send(key('s')).expect("sent");
+        assert_eq!(asks.recv_timeout(PATIENCE), Ok(7), "keys are taken while the terminal stalls");
+    }
+    sender.send(key('z')).expect("sent");
+    sender.send(key('s')).expect("sent");
+    assert_eq!(asks.recv_timeout(PATIENCE), Ok(7));
+    // It wakes: one frame was in flight, and the next shows the newest state.
+    let mut shown = vt100::Parser::default();
+    for last in ["key-a", "key-z"] {
+        open.send(()).expect("open");
+        shown.process(&frames.recv_timeout(PATIENCE).expect("a frame"));
+        assert!(shown.screen().contents().ends_with(last), "{:?}", shown.screen().contents());
+    }
+    sender.send(key('q')).expect("sent");
+    drop(open);
+    let screen = looping.join().expect("the loop ends");
+    assert_eq!(screen.lines.len(), 102);
+    assert!(screen.drawn.len() <= 3, "a hundred changes, and frames only as the terminal took them");
 }

@@ -1,6 +1,8 @@
 //! The real terminal: taken, written to, and given back on every way out.
 
 mod paint;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use paint::Canvas;

@@ -111,7 +111,8 @@ impl PaneTerm for AlacrittyPane {
         for column in 0..u16::try_from(self.term.columns()).unwrap_or(u16::MAX) {
             let cell = &row[Column(usize::from(column))];
             text.clear();
-            text.push(cell.c);
+            // A tab is kept in the first of the cells it spans.
+            text.push(if cell.c == '\t' { ' ' } else { cell.c });
             text.extend(cell.zerowidth().unwrap_or_default());
             let width = if cell.flags.contains(Flags::WIDE_CHAR) {
                 CellWidth::Wide

@@ -294,6 +294,12 @@ fn draw(term: &dyn PaneTerm, area: Rect, buffer: &mut Buffer, look: &Look) -> Op
 /// Draws one cell at a position, never past `right`.
 fn put(cell: PaneCell<'_>, (x, y): (u16, u16), right: u16, buffer: &mut Buffer, look: &Look) {
     let style = degrade_style(visible(cell.style, cell.text), look.color);
+    if let ([b' '..=b'~'], CellWidth::Narrow) = (cell.text.as_bytes(), cell.width) {
+        if let Some(target) = buffer.cell_mut((x, y)) {
+            target.set_symbol(cell.text).set_style(style);
+        }
+        return;
+    }
     let columns = match cell.width {
         CellWidth::Narrow => 1,
         CellWidth::Wide => 2,
@@ -383,4 +389,6 @@ fn title(text: &str) -> Untrusted {
 }
 
 #[cfg(test)]
-mod tests;
+mod recordings;
+#[cfg(test)]
+pub(crate) mod tests;

@@ -63,7 +63,7 @@ impl Handler for Quiet<'_> {
     }
 
     fn input(&mut self, c: char) {
-        if is_mark(c) && self.loaded() {
+        if !c.is_ascii() && is_mark(c) && self.loaded() {
             return;
         }
         self.term.input(c);

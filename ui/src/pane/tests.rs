@@ -220,7 +220,7 @@ fn no_failure_of_an_emulator_leaves_its_pane() {
 }
 
 /// Bytes a program might print, weighted towards what emulators find hard.
-fn output() -> impl Strategy<Value = Vec<u8>> {
+pub(crate) fn output() -> impl Strategy<Value = Vec<u8>> {
     let number = prop_oneof![Just(0_u16), 1..30_u16, Just(65_535)];
     let csi = (number.clone(), number, proptest::sample::select(b"@ABCDEFGHIJKLMPSTXZ`abcdefghlmnrsuqt".to_vec()))
         .prop_map(|(a, b, last)| format!("\x1b[{a};{b}{}", char::from(last)).into_bytes());

@@ -112,7 +112,7 @@ fn renaming_publishes_as_well_and_leaves_as_little() {
         let candidate = prepared.stage(staged(b"total\n")).unwrap();
         let intent = candidate.intent();
         let temporary = intent.temporary.clone().unwrap();
-        assert_eq!(ground.strays(), [temporary.clone()]);
+        assert_eq!(ground.strays(), [temporary.as_str()]);
         prepared.recheck().unwrap();
         drop(candidate);
         assert_eq!(ground.strays(), [""; 0], "a dropped candidate is gone");
@@ -172,7 +172,7 @@ fn a_crash_leaves_a_temporary_file_that_the_next_start_removes() {
         let live = ground.create("out/report.csv").unwrap().stage(staged(b"x")).unwrap();
         assert!(!temporary.exists(), "the left one is swept");
         let live_name = live.intent().temporary.unwrap();
-        assert_eq!(ground.strays(), [live_name.clone()]);
+        assert_eq!(ground.strays(), [live_name.as_str()]);
         let _other = ground.create("out/other.csv").unwrap();
         assert_eq!(ground.strays(), [live_name], "the live one is not");
         live.publish().unwrap();
@@ -205,4 +205,15 @@ fn a_publication_that_cannot_be_made_durable_is_taken_back_and_called_in_doubt()
     assert!(matches!(inner(error), GrantError::Io { .. }));
     assert_eq!(ground.strays(), [""; 0]);
     stage().publish().unwrap();
+}
+
+#[test]
+fn a_replaced_directory_is_noticed_before_anything_is_linked() {
+    let ground = Ground::new();
+    let candidate = ground.create("out/report.csv").unwrap().stage(staged(b"x")).unwrap();
+    fs::rename(ground.at("out"), ground.at("aside")).unwrap();
+    fs::create_dir(ground.at("out")).unwrap();
+    let no_link = (Lack::Call(libc::SYS_linkat), Errno::XDEV);
+    let error = without(&[no_link], || candidate.publish()).unwrap_err();
+    assert!(matches!(inner(error), GrantError::Changed { .. }), "linking was not even tried");
 }

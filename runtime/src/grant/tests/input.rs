@@ -431,3 +431,29 @@ fn a_snapshot_cannot_be_written_grown_cut_or_unsealed() {
     assert_eq!(contents(handle), "a,b\n1,2\n");
     assert_eq!(fs::metadata(ground.at("data/input.csv")).unwrap().nlink(), 1);
 }
+
+#[test]
+fn a_file_that_is_written_to_while_it_is_read_is_refused() {
+    use std::os::unix::fs::FileExt as _;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let ground = Ground::new();
+    // Large enough that the clock of the file system moves while it is copied; its size stays the same.
+    const BYTES: usize = 4 << 20;
+    fs::write(ground.at("data/busy"), vec![b'a'; BYTES]).unwrap();
+    let request = GrantRequest { read: vec!["data/busy".into()], create: vec![], max_file_bytes: 8 << 20 };
+    let stop = Arc::new(AtomicBool::new(false));
+    let writer = {
+        let (stop, path) = (Arc::clone(&stop), ground.at("data/busy"));
+        let file = fs::File::options().write(true).open(path).unwrap();
+        std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                file.write_all_at(b"bbbb", 4096).unwrap();
+            }
+        })
+    };
+    let refused = (0..100).find_map(|_| Grants::prepare(&ground.root, &request).err());
+    stop.store(true, Ordering::Relaxed);
+    writer.join().unwrap();
+    assert_eq!(refused, Some(GrantError::Restless { path: "data/busy".into() }));
+    Grants::prepare(&ground.root, &request).unwrap();
+}

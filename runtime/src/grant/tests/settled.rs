@@ -112,6 +112,8 @@ fn a_forged_intent_reaches_nothing() {
         forged.host_path = ground.at(path).to_string_lossy().into_owned();
         assert!(is_in_doubt(&reconcile(&ground.root, &forged)), "{path}");
     }
+    // With this directory there, a name that only begins as the broker's would lead up and out.
+    fs::create_dir(ground.at("out/.stockade-publish-")).unwrap();
     for temporary in ["../../outside/secret.txt", ".stockade-publish-/../../../outside/secret.txt", "report.csv"] {
         let mut forged = good.clone();
         fs::rename(ground.at("out/report.csv"), ground.at("out/aside")).unwrap();

@@ -60,3 +60,9 @@ pub(crate) fn request(tool: &str, arguments: &[(&str, &str)]) -> ToolCallRequest
 pub(crate) fn argv(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
+
+/// The accepted fixtures, read once.
+pub(crate) fn fixtures_cached() -> &'static ToolSet {
+    static TOOLS: std::sync::LazyLock<ToolSet> = std::sync::LazyLock::new(|| fixtures("accept"));
+    &TOOLS
+}

@@ -1,0 +1,544 @@
+//! The runtime of one project: what every way in talks to.
+
+use crate::approval::Approvals;
+use crate::call::{self, Asked, Cancelled, World};
+use crate::control::{Caller, Serve};
+use crate::grant::{GrantError, ProjectRoot};
+use crate::journal::{Entry, Journal, JournalError, JournalEvents};
+use crate::manifest::ToolSet;
+use crate::policy::Policies;
+use crate::ports::Ports;
+use crate::project::{
+    Environment, LockError, PlaceError, Places, Privacy, PrivateDirectory, Project, ProjectError, ProjectLock,
+};
+use crate::recovery;
+use crate::redact::Redactor;
+use crate::run::{self, Runs, Worked};
+use crate::sandbox::{Boundary, BoundaryOptions, SandboxError};
+use crate::session::{Control, Sessions};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use stockade_protocol::command::{Command, Reply};
+use stockade_protocol::event::{Event, EventSource as _, JournalEvent, RunOutcome, RuntimeEvent};
+use stockade_protocol::ids::{CallId, PrincipalKind, RunId, SessionId};
+use stockade_protocol::refusal::{Authority, Refusal, RefusalCode};
+use stockade_protocol::request::{Origin, ToolCallRequest};
+use stockade_protocol::result::{CallResult, Removal};
+use tokio::sync::watch;
+
+/// The longest a run opened by a person or a client may take.
+const RUN: Duration = Duration::from_secs(12 * 3_600);
+
+/// What the binary decides.
+#[derive(Debug)]
+pub struct Options {
+    /// Deployment, from `STOCKADE_ENV`.
+    pub environment: Environment,
+    /// The program that starts workers: `/proc/self/exe`.
+    pub executable: PathBuf,
+    /// Name and public key (64 hex digits) of those who may sign receipts.
+    pub approvers: Vec<(String, String)>,
+    /// Clock and random source.
+    pub ports: Ports,
+}
+
+/// A runtime could not start. Nothing has run.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The project is not as it should be.
+    #[error(transparent)]
+    Project(#[from] ProjectError),
+    /// Another process has the project, or its state directory is not usable.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// A directory of stockade's own is not private.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// Another process has the project open.
+    #[error("another stockade has this project open. Join it, or end it first")]
+    Busy,
+    /// A tool's manifest has faults.
+    #[error("{0}")]
+    Tools(crate::manifest::Faults),
+    /// A policy has faults.
+    #[error("{0}")]
+    Policies(crate::manifest::Faults),
+    /// The journal cannot be used.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The boundary is not there.
+    #[error(transparent)]
+    Boundary(#[from] SandboxError),
+    /// The project's folder cannot be held.
+    #[error(transparent)]
+    Grant(#[from] GrantError),
+}
+
+/// A running runtime. Clones are handles to the same one.
+#[derive(Clone)]
+pub struct Runtime {
+    inner: Arc<Inner>,
+}
+
+impl std::fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Runtime({})", self.inner.world.project.root_text())
+    }
+}
+
+struct Inner {
+    world: Arc<World>,
+    runs: Arc<Runs>,
+    invocations: Mutex<HashMap<(String, String), Invocation>>,
+    journal_path: PathBuf,
+    /// Held for as long as the runtime lives, and its control socket.
+    lock: Arc<ProjectLock>,
+}
+
+/// What is known of a caller's invocation id.
+#[derive(Debug, Clone)]
+pub(crate) enum Invocation {
+    /// It is at work, or its end was never recorded.
+    Open(ToolCallRequest),
+    /// It ended so.
+    Ended(ToolCallRequest, Box<CallResult>),
+}
+
+impl Runtime {
+    /// Opens a project that the person trusts: takes its lock, opens its journal, starts its boundary, settles what an
+    /// earlier runtime left, and only then accepts commands.
+    ///
+    /// # Errors
+    /// When anything that would be enforced is not there or not as it was trusted. Nothing has run then.
+    pub async fn start(project: Project, places: &Places, options: Options) -> Result<Self, StartError> {
+        let lock = project.lock(places)?.ok_or(StartError::Busy)?;
+        let root = project.root().to_owned();
+        let tools = ToolSet::load(&root).map_err(StartError::Tools)?;
+        let policies = Policies::load(&root, &tools).map_err(StartError::Policies)?;
+        project.confirm()?;
+        // They are protected by what they are, so they must be there to be held.
+        PrivateDirectory::open(&places.config, Privacy::Guarded)?;
+        PrivateDirectory::open(&places.runtime, Privacy::Closed)?;
+        let held = ProjectRoot::open(&root, &[&places.state, &places.config, &places.runtime])?;
+        let redactor = Redactor::standard();
+        let journal_path = places.journal(&root);
+        let ports = options.ports.clone();
+        let (journal, _) = Journal::open(&journal_path, &places.journal_key(&root), redactor.clone(), ports.clone())?;
+        let boundary = Boundary::start(BoundaryOptions {
+            executable: options.executable,
+            state: places.project_state(&root),
+            label: label(&places.project_state(&root)),
+        })
+        .await?;
+        let configuration = project.configuration();
+        let approvals = Approvals::new(
+            journal.clone(),
+            ports.clone(),
+            Duration::from_millis(configuration.approval_wait_ms),
+            Duration::from_millis(configuration.receipt_life_ms),
+        );
+        let world = Arc::new(World {
+            tools,
+            policies,
+            boundary,
+            root: Arc::new(held),
+            journal,
+            approvals,
+            redactor,
+            sessions: Sessions::default(),
+            ports,
+            environment: Arc::from(options.environment.word()),
+            project,
+        });
+        let invocations = recovery::settle(&world).await?;
+        let inner = Inner {
+            world,
+            runs: Arc::new(Runs::default()),
+            invocations: Mutex::new(invocations),
+            journal_path,
+            lock: Arc::new(lock),
+        };
+        let runtime = Self { inner: Arc::new(inner) };
+        runtime.announce(&options.approvers).await?;
+        Ok(runtime)
+    }
+
+    async fn announce(&self, approvers: &[(String, String)]) -> Result<(), StartError> {
+        let world = &self.inner.world;
+        let note = |event| Entry { run: None, session: None, call: None, event };
+        world
+            .journal
+            .append(note(Event::Runtime(RuntimeEvent::Started {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                project: world.project.configuration().name.clone(),
+                root: world.project.root_text().to_owned(),
+                configuration: world.project.digest(),
+                tier: world.boundary.tier().to_owned(),
+                network: world.project.configuration().network.word().to_owned(),
+                unenforced: world.boundary.unenforced(),
+                tools: world.tools.names().map(ToOwned::to_owned).collect(),
+            })))
+            .await?;
+        for (name, key) in approvers {
+            let known = JournalEvent::ApproverKey { name: name.clone(), key: key.clone() };
+            world.journal.append(note(Event::Journal(known))).await?;
+            world.approvals.register(name, key);
+        }
+        Ok(())
+    }
+
+    /// The journal's events, for screens.
+    #[must_use]
+    pub fn events(&self) -> JournalEvents {
+        self.inner.world.journal.events()
+    }
+
+    /// Where the journal is.
+    #[must_use]
+    pub fn journal_path(&self) -> &std::path::Path {
+        &self.inner.journal_path
+    }
+
+    /// The lock of the project, for its control socket.
+    #[must_use]
+    pub fn lock(&self) -> Arc<ProjectLock> {
+        Arc::clone(&self.inner.lock)
+    }
+
+    /// The project.
+    #[must_use]
+    pub fn project(&self) -> &Project {
+        &self.inner.world.project
+    }
+
+    /// Ends every run, awaits the removal of every worker, closes the journal.
+    ///
+    /// # Errors
+    /// When the journal cannot be closed.
+    pub async fn stop(&self) -> Result<Removal, JournalError> {
+        let world = &self.inner.world;
+        for run in self.inner.runs.of(None) {
+            self.inner.runs.end(&run, world, cancelled("stockade was ended")).await;
+        }
+        let removal = world.boundary.stop().await;
+        let stopped = Event::Runtime(RuntimeEvent::Stopped {});
+        world.journal.append(Entry { run: None, session: None, call: None, event: stopped }).await?;
+        world.journal.close().await?;
+        Ok(removal)
+    }
+
+    async fn call(&self, caller: &Caller, request: ToolCallRequest, run: Option<RunId>) -> Result<CallResult, Refusal> {
+        let world = &self.inner.world;
+        let key = request.invocation_id.clone().map(|id| (caller.principal.to_string(), id));
+        if let Some(key) = &key
+            && let Some(known) = self.claim(key, &request)
+        {
+            return known;
+        }
+        let owned = match run {
+            Some(id) => self.inner.runs.owned(id, &caller.principal, caller.connection).ok_or_else(|| {
+                Refusal::new(RefusalCode::Invalid, Authority::Person, format!("there is no open run {id}"))
+            }),
+            None => {
+                let title = request.tool.clone();
+                self.open_run(caller, &title).await
+            }
+        };
+        let run_of_its_own = run.is_none();
+        let owner = match owned {
+            Ok(owner) => owner,
+            Err(refusal) => {
+                self.release(key.as_ref());
+                return Err(refusal);
+            }
+        };
+        // Dropping this future drops the sender, which tells the call to give up; its end is journaled all the same.
+        let (gone, signal) = watch::channel(None);
+        let mut cancelled: Cancelled = owner.cancelled();
+        cancelled.signals.push(signal);
+        let busy = owner.busy();
+        let asked = Asked {
+            id: CallId::from_bits(world.ports.random()),
+            run: owner.id,
+            principal: caller.principal.clone(),
+            origin: caller.origin,
+            request: request.clone(),
+        };
+        let at_work = self.clone();
+        let task = tokio::spawn(async move {
+            let world = Arc::clone(&at_work.inner.world);
+            let result = call::run(asked, &world, &cancelled).await;
+            drop(busy);
+            if let Some(key) = key {
+                let ended = Invocation::Ended(request, Box::new(result.clone()));
+                at_work.invocations().insert(key, ended);
+            }
+            if run_of_its_own {
+                let outcome = if result.refusal.is_none() { RunOutcome::Done } else { RunOutcome::Failed };
+                let reason = result.refusal.as_ref().map(ToString::to_string);
+                let worked = Worked { outcome, answer: None, reason };
+                at_work.inner.runs.end(&owner, &world, worked).await;
+            }
+            result
+        });
+        let result = task.await.map_err(|_stopped| {
+            Refusal::new(RefusalCode::InDoubt, Authority::Journal, "the call's task stopped unexpectedly")
+                .next("`stockade journal tail` shows how far it got")
+        });
+        drop(gone);
+        result
+    }
+
+    /// The answer for an invocation id that was seen before; claims one that was not.
+    fn claim(&self, key: &(String, String), request: &ToolCallRequest) -> Option<Result<CallResult, Refusal>> {
+        let mut invocations = self.invocations();
+        let same = |before: &ToolCallRequest| before.tool == request.tool && before.arguments == request.arguments;
+        match invocations.get(key) {
+            None => {
+                invocations.insert(key.clone(), Invocation::Open(request.clone()));
+                None
+            }
+            Some(Invocation::Open(before) | Invocation::Ended(before, _)) if !same(before) => {
+                let reason = "this invocation id was used for another call: the same id never runs twice";
+                Some(Err(Refusal::new(RefusalCode::Invalid, Authority::Journal, reason).next("Use a new id")))
+            }
+            Some(Invocation::Ended(_, result)) => Some(Ok((**result).clone())),
+            Some(Invocation::Open(_)) => {
+                let reason = "a call with this invocation id was started and its end is not recorded";
+                Some(Err(Refusal::new(RefusalCode::InDoubt, Authority::Journal, reason)
+                    .next("`stockade runs list` shows it; a person must look whether it took effect")))
+            }
+        }
+    }
+
+    fn release(&self, key: Option<&(String, String)>) {
+        if let Some(key) = key {
+            self.invocations().remove(key);
+        }
+    }
+
+    fn invocations(&self) -> std::sync::MutexGuard<'_, HashMap<(String, String), Invocation>> {
+        self.inner.invocations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn open_run(&self, caller: &Caller, title: &str) -> Result<Arc<run::Run>, Refusal> {
+        let world = &self.inner.world;
+        let (principal, origin) = (caller.principal.clone(), caller.origin);
+        self.inner.runs.open(world, principal, origin, Some(caller.connection), title, RUN).await
+    }
+
+    async fn start_agent(&self, name: &str, prompt: String) -> Result<RunId, Refusal> {
+        let world = Arc::clone(&self.inner.world);
+        let agents = world.project.agents();
+        let agent = agents.get(name).cloned().ok_or_else(|| {
+            let known: Vec<&str> = agents.keys().map(String::as_str).collect();
+            Refusal::new(RefusalCode::Invalid, Authority::Manifest, format!("there is no agent called {name}"))
+                .next(format!("Known agents: {}", known.join(", ")))
+        })?;
+        let principal = stockade_protocol::ids::Principal::agent(name);
+        let deadline = Duration::from_millis(agent.deadline_ms);
+        let title = if prompt.trim().is_empty() { name.to_owned() } else { format!("{name}: {prompt}") };
+        let run = self.inner.runs.open(&world, principal, Origin::Loop, None, &title, deadline).await?;
+        let id = run.id;
+        let busy = run.busy();
+        let runs = Arc::clone(&self.inner.runs);
+        tokio::spawn(async move {
+            let inference = run::client(&agent.provider);
+            let cancelled = run.cancelled();
+            let worked = run::work(&agent, inference.as_ref(), prompt, &run, &world, cancelled).await;
+            drop(busy);
+            runs.end(&run, &world, worked).await;
+        });
+        Ok(id)
+    }
+
+    /// A session's controls, if the asker may reach them: a person any, an agent its own. Unknown and foreign ids give
+    /// the same answer.
+    fn controls(&self, caller: &Caller, id: SessionId) -> Result<tokio::sync::mpsc::Sender<Control>, Refusal> {
+        let person = caller.principal.kind == PrincipalKind::Person;
+        let slot = self.inner.world.sessions.find(id).filter(|slot| {
+            let run = self.inner.runs.find(slot.binding.run);
+            person
+                || run.is_some_and(|run| run.principal == caller.principal && run.connection == Some(caller.connection))
+        });
+        slot.and_then(|slot| slot.live()).map(|live| live.controls).ok_or_else(|| no_session(id))
+    }
+
+    async fn take_over(&self, caller: &Caller, id: SessionId) -> Result<CallResult, Refusal> {
+        person(caller)?;
+        let world = &self.inner.world;
+        let slot = world.sessions.find(id).ok_or_else(|| no_session(id))?;
+        let run = self.inner.runs.find(slot.binding.run).ok_or_else(|| no_session(id))?;
+        let _busy = run.busy();
+        let request = ToolCallRequest {
+            tool: "take_over".to_owned(),
+            arguments: [("session".to_owned(), id.to_string())].into(),
+            invocation_id: None,
+            reason: None,
+        };
+        let asked = Asked {
+            id: CallId::from_bits(world.ports.random()),
+            run: run.id,
+            principal: caller.principal.clone(),
+            origin: caller.origin,
+            request,
+        };
+        Ok(call::take_over(asked, slot, world, &run.cancelled()).await)
+    }
+
+    async fn answer(&self, caller: &Caller, command: Command) -> Result<Reply, Refusal> {
+        let world = &self.inner.world;
+        let done = |()| Reply::Done {};
+        match command {
+            Command::Call { request, run } => {
+                let result = self.call(caller, request, run).await?;
+                Ok(Reply::Result { result: Box::new(result) })
+            }
+            Command::Check { request } => {
+                let asked = Asked {
+                    id: CallId::from_bits(world.ports.random()),
+                    run: RunId::from_bits(world.ports.random()),
+                    principal: caller.principal.clone(),
+                    origin: caller.origin,
+                    request,
+                };
+                call::check(asked, world).await
+            }
+            Command::StartRun { agent, prompt } => {
+                person(caller)?;
+                self.start_agent(&agent, prompt).await.map(|run| Reply::Started { run })
+            }
+            Command::OpenRun { title } => self.open_run(caller, &title).await.map(|run| Reply::Started { run: run.id }),
+            Command::EndRun { run } => self.end_run(caller, run).await.map(done),
+            Command::ListTools => Ok(Reply::Tools { tools: world.tools.infos() }),
+            Command::ListApprovals => Ok(Reply::Approvals { pending: world.approvals.pending().await }),
+            Command::Decide { receipt } => {
+                person(caller)?;
+                world.approvals.decide(receipt).await.map(done)
+            }
+            Command::ListSessions => Ok(Reply::Sessions { sessions: world.sessions.infos() }),
+            Command::CloseSession { session } => {
+                self.send(caller, session, |_| Control::Close { why: "closed" }).await.map(done)
+            }
+            Command::Resize { session, columns, rows } => {
+                person(caller)?;
+                self.send(caller, session, |_| Control::Resize { columns, rows }).await.map(done)
+            }
+            Command::TakeOver { session } => {
+                let result = self.take_over(caller, session).await?;
+                Ok(Reply::Result { result: Box::new(result) })
+            }
+            Command::HandBack { session } => {
+                self.ask(caller, session, |by, reply| Control::HandBack { by, reply }).await.map(done)
+            }
+            Command::Type { session, bytes } => {
+                use base64::Engine as _;
+                let bytes = base64::engine::general_purpose::STANDARD.decode(bytes).map_err(|error| {
+                    Refusal::new(RefusalCode::Invalid, Authority::Person, format!("the bytes are not base64: {error}"))
+                })?;
+                self.ask(caller, session, |by, reply| Control::Type { by, bytes, reply }).await.map(done)
+            }
+            Command::Events { from, max, wait_ms } => {
+                let events = self.events();
+                if wait_ms > 0 && events.len() <= from {
+                    let changed = events.changed(from);
+                    drop(tokio::time::timeout(Duration::from_millis(wait_ms.min(60_000)), changed).await);
+                }
+                let pulled = events.pull(from, usize::try_from(max.min(4_096)).unwrap_or(4_096));
+                Ok(Reply::Events { events: pulled.iter().map(|event| (**event).clone()).collect() })
+            }
+            Command::Status => Ok(self.status().await),
+        }
+    }
+
+    async fn status(&self) -> Reply {
+        let world = &self.inner.world;
+        let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+        Reply::Status {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            root: world.project.root_text().to_owned(),
+            journal: self.inner.journal_path.to_string_lossy().into_owned(),
+            pending: count(world.approvals.pending().await.len()),
+            sessions: count(world.sessions.infos().len()),
+            records: self.events().len(),
+        }
+    }
+
+    async fn end_run(&self, caller: &Caller, id: RunId) -> Result<(), Refusal> {
+        let run = match caller.principal.kind {
+            PrincipalKind::Person => self.inner.runs.find(id),
+            PrincipalKind::Agent => self.inner.runs.owned(id, &caller.principal, caller.connection),
+        };
+        let unknown = || Refusal::new(RefusalCode::Invalid, Authority::Person, format!("there is no open run {id}"));
+        let run = run.ok_or_else(unknown)?;
+        let own = run.connection == Some(caller.connection) && run.principal == caller.principal;
+        let worked = if own {
+            Worked { outcome: RunOutcome::Done, answer: None, reason: None }
+        } else {
+            cancelled("a person stopped the run")
+        };
+        self.inner.runs.end(&run, &self.inner.world, worked).await;
+        Ok(())
+    }
+
+    async fn send(
+        &self,
+        caller: &Caller,
+        id: SessionId,
+        control: impl FnOnce(SessionId) -> Control,
+    ) -> Result<(), Refusal> {
+        self.controls(caller, id)?.send(control(id)).await.map_err(|_closed| no_session(id))
+    }
+
+    async fn ask(
+        &self,
+        caller: &Caller,
+        id: SessionId,
+        control: impl FnOnce(
+            stockade_protocol::ids::Principal,
+            tokio::sync::oneshot::Sender<Result<(), Refusal>>,
+        ) -> Control,
+    ) -> Result<(), Refusal> {
+        person(caller)?;
+        let (reply, answered) = tokio::sync::oneshot::channel();
+        let control = control(caller.principal.clone(), reply);
+        self.controls(caller, id)?.send(control).await.map_err(|_closed| no_session(id))?;
+        answered.await.map_err(|_closed| no_session(id))?
+    }
+}
+
+impl Serve for Runtime {
+    async fn command(&self, caller: &Caller, command: Command) -> Reply {
+        self.answer(caller, command).await.unwrap_or_else(|refusal| Reply::Refused { refusal })
+    }
+
+    async fn caller_gone(&self, caller: &Caller) {
+        for run in self.inner.runs.of(Some(caller.connection)) {
+            self.inner.runs.end(&run, &self.inner.world, cancelled("its client went away")).await;
+        }
+    }
+}
+
+/// What process lists show and leftovers are found by: the name of the project's state directory.
+fn label(state: &std::path::Path) -> String {
+    state.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn cancelled(reason: &str) -> Worked {
+    Worked { outcome: RunOutcome::Cancelled, answer: None, reason: Some(reason.to_owned()) }
+}
+
+fn no_session(id: SessionId) -> Refusal {
+    Refusal::new(RefusalCode::Invalid, Authority::Person, format!("there is no live session {id}"))
+        .next("`stockade sessions list` shows them")
+}
+
+fn person(caller: &Caller) -> Result<(), Refusal> {
+    if caller.principal.kind == PrincipalKind::Person {
+        return Ok(());
+    }
+    Err(Refusal::new(RefusalCode::Denied, Authority::Person, "only a person may do this"))
+}
