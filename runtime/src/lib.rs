@@ -8,18 +8,21 @@
 
 pub mod canon;
 pub mod ports;
+pub mod sys;
 
 pub mod manifest;
-pub mod policy;
 pub mod redact;
+
+pub mod policy;
 
 pub mod journal;
 
 pub mod grant;
 pub mod sandbox;
-pub mod sys;
 
 pub mod project;
+
+pub mod control;
 
 pub mod approval;
 pub mod call;
@@ -29,7 +32,6 @@ mod recovery;
 pub mod run;
 mod runtime;
 
-pub mod control;
 pub mod endpoint;
 
 pub use runtime::{Options, Runtime, StartError};
