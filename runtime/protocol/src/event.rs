@@ -100,9 +100,13 @@ pub enum JournalEvent {
     /// A torn tail was cut at start.
     #[serde(rename = "journal.recovered")]
     Recovered {
+        /// The file that was cut, `records.jsonl` or `checkpoints`.
+        file: String,
+        /// The file beside it that keeps the bytes.
+        kept: String,
         /// Bytes cut.
         cut_bytes: u64,
-        /// Their SHA-256; the bytes themselves are kept beside the journal.
+        /// Their SHA-256.
         cut_sha256: Digest,
     },
     /// A key that may sign receipts was registered.

@@ -30,8 +30,19 @@ pub const PENDING_APPROVALS_PER_RUN: usize = 5;
 pub const APPROVAL_WAIT_MS: u64 = 600_000;
 /// How long a given approval may be used, milliseconds.
 pub const RECEIPT_LIFE_MS: u64 = 120_000;
-/// Largest journal record, bytes; larger payloads are split by their writers.
-pub const RECORD_BYTES: usize = 64 * 1024;
+/// Largest journal record, bytes. A call's result may carry [`INTERACTION_BYTES`] of output, and what the caller gets is
+/// what the journal holds, so a record must have room for it; terminal output is split by its writer.
+pub const RECORD_BYTES: usize = 12 * 1024 * 1024;
+/// Records that may wait for the journal's writer; more senders wait for room.
+pub const JOURNAL_QUEUE: usize = 1024;
+/// Bytes that may wait for the journal's writer; more senders wait for room.
+pub const JOURNAL_QUEUE_BYTES: usize = 64 * 1024 * 1024;
+/// Largest group of records written at once, bytes.
+pub const JOURNAL_GROUP_BYTES: usize = 1024 * 1024;
+/// Longest time a record may be written but not yet durable, milliseconds.
+pub const JOURNAL_DURABLE_MS: u64 = 20;
+/// Most records between two checkpoints.
+pub const CHECKPOINT_RECORDS: u64 = 1024;
 /// Largest chunk of terminal output in one record, bytes before encoding.
 pub const OUTPUT_CHUNK_BYTES: usize = 16 * 1024;
 /// Largest frame a client may send on the control socket, bytes.
