@@ -65,9 +65,8 @@ pub(crate) fn replay(
 /// Tells the loop that there is something to pull, once for any number of events.
 async fn follow(events: stockade_runtime::journal::JournalEvents, sender: Sender<Input>) {
     let mut seen = 0;
-    loop {
-        events.changed(seen).await;
-        seen = events.len();
+    while let Some(count) = events.changed(seen).await {
+        seen = count;
         if sender.send(Input::Journal).is_err() {
             return;
         }

@@ -187,6 +187,9 @@ fn find(bytes: &[u8], pair: &[u8; 2]) -> Option<usize> {
     bytes.windows(2).position(|window| window == pair)
 }
 
+/// Exact text, and how many bytes of which class follow it.
+type Part<'a> = (&'a [u8], usize, fn(&u8) -> bool);
+
 /// Whether `rest` is the beginning of a checkpoint that a crash cut short: a strict prefix of the only form the writer
 /// makes, or of it followed by zeros where the file system had not written yet.
 pub(super) fn is_torn(rest: &[u8], key: &NoteKey) -> bool {
@@ -196,8 +199,8 @@ pub(super) fn is_torn(rest: &[u8], key: &NoteKey) -> bool {
     let origin = format!("{}\n", key.name);
     let signature = format!("\n\n— {} ", key.name);
     let digits = rest.get(origin.len()..).unwrap_or_default().iter().take_while(|byte| byte.is_ascii_digit()).count();
-    // Each part of the form in order: the exact text, or how many bytes of which class.
-    let steps: [(&[u8], usize, fn(&u8) -> bool); 4] = [
+    // The parts of the form in order.
+    let steps: [Part<'_>; 4] = [
         (origin.as_bytes(), digits.clamp(1, 20), u8::is_ascii_digit),
         (b"\n", 44, base64),
         (signature.as_bytes(), 92, base64),

@@ -86,9 +86,10 @@ impl Sink for Logged {
 }
 
 type Sinks = (Box<dyn Sink>, Box<dyn Sink>);
+type Wrap = Box<dyn FnOnce(Box<dyn Sink>, Box<dyn Sink>) -> Sinks>;
 
 /// Sinks that count and fail; only those of the records are counted.
-pub(super) fn logged() -> (impl FnOnce(Box<dyn Sink>, Box<dyn Sink>) -> Sinks, Log) {
+pub(super) fn logged() -> (Wrap, Log) {
     let (sender, receiver) = watch::channel(0);
     let log = Log { syncs: receiver, failure: Arc::default(), durable: Arc::default() };
     let given = log.clone();
@@ -96,7 +97,7 @@ pub(super) fn logged() -> (impl FnOnce(Box<dyn Sink>, Box<dyn Sink>) -> Sinks, L
         let sink = |inner, syncs| Box::new(Logged { inner, log: given.clone(), syncs, written: 0 });
         (sink(records, Some(Arc::new(sender))), sink(checkpoints, None))
     };
-    (wrap, log)
+    (Box::new(wrap), log)
 }
 
 fn open_logged(place: &Place) -> (Journal, Log) {
