@@ -148,7 +148,32 @@ impl Yard {
 
     pub fn places(&self) -> Places {
         let at = |name| self.folder.path().join(name);
-        Places { config: at("config"), state: at("state"), runtime: at("state").join("run") }
+        Places { config: at("config/stockade"), state: at("state/stockade"), runtime: at("state/stockade/run") }
+    }
+
+    /// The environment under which the real program has these places.
+    pub fn environment(&self) -> Vec<(&'static str, String)> {
+        let at = |name| self.folder.path().join(name).display().to_string();
+        vec![
+            ("PATH", "/usr/bin:/bin".to_owned()),
+            ("LANG", "C.UTF-8".to_owned()),
+            ("HOME", at("home")),
+            ("XDG_CONFIG_HOME", at("config")),
+            ("XDG_STATE_HOME", at("state")),
+        ]
+    }
+
+    /// The real program in the project's folder.
+    pub fn program(&self) -> std::process::Command {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_stockade"));
+        command.current_dir(self.root()).env_clear().envs(self.environment());
+        command.stdin(std::process::Stdio::null());
+        command
+    }
+
+    /// Trusts the project as it is now.
+    pub fn trust(&self) {
+        Project::open(&self.root()).unwrap().record_trust(&self.places()).unwrap();
     }
 
     pub fn write(&self, path: &str, text: &str) {

@@ -197,8 +197,8 @@ type Parts = (String, String, Option<Digest>);
 fn journal(event: &JournalEvent) -> Parts {
     match event {
         JournalEvent::Created { format, key } => (format!("format {format}"), format!("key {key}"), None),
-        JournalEvent::Recovered { cut_bytes, cut_sha256 } => {
-            ("torn tail".into(), format!("{cut_bytes} bytes cut and kept beside it"), Some(*cut_sha256))
+        JournalEvent::Recovered { file, kept, cut_bytes, cut_sha256 } => {
+            ("torn tail".into(), format!("{cut_bytes} bytes cut from {file}, kept as {kept}"), Some(*cut_sha256))
         }
         JournalEvent::ApproverKey { name, key } => (name.clone(), format!("key {key}"), None),
         JournalEvent::Closed {} => ("closed cleanly".into(), String::new(), None),
