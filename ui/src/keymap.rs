@@ -236,13 +236,13 @@ pub static TABLE: &[Binding] = &[
     on(C::Workbench, K::Char('s'), "s", "sidebar", "show or hide runs and files", A::Show(Show::Sidebar)),
     on(C::Workbench, K::Char('j'), "j", "journal", "show or hide the journal", A::Show(Show::Journal)),
     on(C::Workbench, K::Char('m'), "m", "messages", "the agent's conversation, or the terminals", A::Show(Show::Talk)),
+    on(C::Workbench, K::Char('q'), "q", "quit", "end the workbench; asks first", A::Quit),
     on(C::Workbench, K::Char('z'), "z", "zoom", "the focused pane alone, or all", A::Show(Show::Zoom)),
     on(C::Workbench, K::Char('t'), "t", "tile", "terminals side by side, or one at a time", A::Show(Show::Tiles)),
     on(C::Workbench, K::Char('g'), "g", "grants", "the files that calls read and create", A::Show(Show::Files)),
     on(C::Workbench, K::Char('r'), "r", "replay", "go back in time over what has happened", A::Show(Show::Replay)),
     on(C::Workbench, K::Tab, "Tab", "next pane", "focus on the next pane", A::Next),
     on(C::Workbench, K::BackTab, "S-Tab", "", "focus on the pane before", A::Previous),
-    on(C::Workbench, K::Char('q'), "q", "quit", "end the workbench; asks first", A::Quit),
     on(C::Workbench, K::Char('?'), "?", "help", "all keys; so does F1", A::Show(Show::Help)),
     hidden(C::Workbench, K::F(1), A::Show(Show::Help)),
     on(C::Workbench, K::Char('1'), "1-9", "", "the terminal with that number", A::Terminal(1)),
@@ -390,8 +390,10 @@ pub fn footer(contexts: &[Context]) -> Vec<&'static Binding> {
             }
         }
     }
-    // What waits for the person comes first wherever it can be reached.
-    shown.sort_by_key(|binding| !matches!(binding.action, Action::Show(Show::Waiting) | Action::Enter));
+    // Among panes, what waits for the person comes first. A recording's and a card's own keys come before that.
+    if contexts.last() == Some(&Context::Workbench) && contexts.first() != Some(&Context::Replay) {
+        shown.sort_by_key(|binding| !matches!(binding.action, Action::Show(Show::Waiting) | Action::Enter));
+    }
     shown
 }
 
@@ -451,6 +453,26 @@ mod tests {
                 assert_eq!(lookup(stack, &event(binding)), Some(binding.action), "{stack:?} {}", binding.key);
             }
         }
+    }
+
+    /// The table of keys as the documentation holds it.
+    fn documented() -> String {
+        let mut text = String::new();
+        let mut context = None;
+        for binding in TABLE.iter().filter(|binding| !binding.key.is_empty()) {
+            if context != Some(binding.context) {
+                text.push_str(&format!("\n**{}**\n\n| key | does |\n| --- | --- |\n", binding.context.heading()));
+                context = Some(binding.context);
+            }
+            text.push_str(&format!("| `{}` | {} |\n", binding.key, binding.help));
+        }
+        text
+    }
+
+    #[test]
+    fn the_documented_keys_are_these() {
+        let page = include_str!("../../docs/workbench.md");
+        assert!(page.ends_with(&documented()), "docs/workbench.md should end with:\n{}", documented());
     }
 
     #[test]

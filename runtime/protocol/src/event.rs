@@ -59,6 +59,33 @@ pub enum Event {
     Grant(GrantEvent),
 }
 
+impl Event {
+    /// Whether the journal signs a checkpoint right after it: approvals, judgements, intents, outcomes.
+    #[must_use]
+    pub const fn seals(&self) -> bool {
+        match self {
+            Self::Approval(event) => match event {
+                ApprovalEvent::Asked { .. }
+                | ApprovalEvent::Decided { .. }
+                | ApprovalEvent::Expired { .. }
+                | ApprovalEvent::Void { .. }
+                | ApprovalEvent::Refused { .. } => true,
+            },
+            Self::Call(event) => match event {
+                CallEvent::Authorized { .. }
+                | CallEvent::Recorded { .. }
+                | CallEvent::Finished { .. }
+                | CallEvent::Lost {}
+                | CallEvent::InDoubt {} => true,
+                CallEvent::Requested { .. } | CallEvent::Prepared { .. } | CallEvent::Dispatched { .. } => false,
+            },
+            Self::Grant(_) | Self::Journal(_) => true,
+            Self::Runtime(event) => matches!(event, RuntimeEvent::Trusted { .. }),
+            Self::Run(_) | Self::Turn(_) | Self::Session(_) => false,
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]

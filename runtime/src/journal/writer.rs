@@ -14,7 +14,7 @@ use ed25519_dalek::SigningKey;
 use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
-use stockade_protocol::event::{ApprovalEvent, CallEvent, Event, EventEnvelope, JournalEvent, RuntimeEvent};
+use stockade_protocol::event::{Event, EventEnvelope, JournalEvent};
 use stockade_protocol::limits::{
     CHECKPOINT_RECORDS, JOURNAL_DURABLE_MS, JOURNAL_GROUP_BYTES, JOURNAL_QUEUE, RECORD_BYTES,
 };
@@ -46,30 +46,6 @@ pub(super) enum Message {
     },
     /// Write the last record, seal, and let go of the journal.
     Close { ack: oneshot::Sender<Result<(), JournalError>> },
-}
-
-/// Whether a checkpoint follows at once: approvals, authorizations, intents, outcomes.
-fn seals(event: &Event) -> bool {
-    match event {
-        Event::Approval(event) => match event {
-            ApprovalEvent::Asked { .. }
-            | ApprovalEvent::Decided { .. }
-            | ApprovalEvent::Expired { .. }
-            | ApprovalEvent::Void { .. }
-            | ApprovalEvent::Refused { .. } => true,
-        },
-        Event::Call(event) => match event {
-            CallEvent::Authorized { .. }
-            | CallEvent::Recorded { .. }
-            | CallEvent::Finished { .. }
-            | CallEvent::Lost {}
-            | CallEvent::InDoubt {} => true,
-            CallEvent::Requested { .. } | CallEvent::Prepared { .. } | CallEvent::Dispatched { .. } => false,
-        },
-        Event::Grant(_) | Event::Journal(_) => true,
-        Event::Runtime(event) => matches!(event, RuntimeEvent::Trusted { .. }),
-        Event::Run(_) | Event::Turn(_) | Event::Session(_) => false,
-    }
 }
 
 /// Everything the writer holds.
@@ -190,7 +166,7 @@ impl Writer {
         }
         self.chain.append(line);
         group.bytes.push(b'\n');
-        group.seals |= seals(&prepared.event);
+        group.seals |= prepared.event.seals();
         let Places { run, session, call } = prepared.places;
         group.records.push(Arc::new(EventEnvelope { seq, time, run, session, call, event: prepared.event }));
         Ok(seq)

@@ -50,7 +50,7 @@ pub(crate) fn rows(card: &Card, width: usize, ink: &Ink) -> Vec<CardRow> {
         blank(&mut rows);
         let heading = Line::new()
             .own(ink.glyphs.gutter, theme.untrusted)
-            .own(" the caller says, unchecked", theme.dim)
+            .own(" said by the caller, checked by nobody", theme.dim)
             .fit(width, ink);
         rows.push(CardRow { line: heading, characters: 0 });
         for claim in &card.claims {

@@ -48,14 +48,7 @@ impl Projection {
     fn apply_journal(&mut self, envelope: &EventEnvelope) {
         let journal = &mut self.journal;
         journal.records += 1;
-        let seals = matches!(
-            envelope.event,
-            Event::Journal(JournalEvent::Closed {})
-                | Event::Approval(ApprovalEvent::Decided { .. })
-                | Event::Call(CallEvent::Finished { .. })
-                | Event::Run(RunEvent::Ended { .. })
-        );
-        if seals {
+        if envelope.event.seals() {
             journal.sealed = Some(envelope.time);
             journal.unsealed = 0;
         } else {

@@ -90,7 +90,7 @@ pub struct Project {
 pub struct JournalFacts {
     /// Records so far.
     pub records: u64,
-    /// Records after the newest one that is followed by a signed checkpoint: decisions, outcomes, a clean close.
+    /// Records after the newest one that a signed checkpoint follows at once, see `Event::seals`; fewer may be unsealed.
     pub unsealed: u64,
     /// When that one was written.
     pub sealed: Option<Timestamp>,
