@@ -1,5 +1,7 @@
 //! The built-in loop with a scripted agent.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
 mod support;
 
 use stockade_protocol::command::{Command, Reply};

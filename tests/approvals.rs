@@ -1,5 +1,7 @@
 //! Approvals, publication and what can go stale, on the real boundary.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::fs;
@@ -190,7 +192,8 @@ async fn a_receipt_for_something_else_is_refused_with_both_digests() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_changed_after_approval_is_stale_and_the_approval_void() {
-    let changes: [(&str, fn(&Yard)); 4] = [
+    type Change = fn(&Yard);
+    let changes: [(&str, Change); 4] = [
         ("a policy", |yard| yard.write("policies/all.cedar", "forbid (principal, action, resource);\n")),
         ("a manifest", |yard| yard.write("tools/talk.clad.toml", &support::TALK.replace("1.0.0", "1.0.1"))),
         ("an input", |yard| yard.write("data/in.txt", "other\n")),
