@@ -15,7 +15,7 @@ use stockade_protocol::refusal::RefusalCode;
 use stockade_protocol::result::Removal;
 use stockade_runtime::sandbox::{
     Boundary, BoundaryOptions, Exit, InputSpec, OutputSpec, PtyMaster, SandboxError, Stage, Stdio, Worker, WorkerEnd,
-    WorkerIo, WorkerSpec, probe_with,
+    WorkerIo, WorkerSpec, probe, probe_with,
 };
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -322,6 +322,10 @@ fn the_doctor_finds_here_what_the_tests_need() {
     let names: Vec<&str> = checks.iter().map(|check| check.name.as_str()).collect();
     let expected = ["user namespaces", "mounts", "own /proc", "own terminals", "seccomp", "Landlock", "total memory"];
     assert_eq!(names, expected);
+    // This test program does not begin with the entry: it must not become its own helper, and its helper's, and so on.
+    for own in [probe(), probe_with(&std::env::current_exe().unwrap())] {
+        assert!(own.iter().any(|check| !check.ok && check.what.contains("sandbox::entry")), "{own:?}");
+    }
     // The same trial with a program that is no helper finds the first need unmet.
     let other = probe_with(Path::new("/bin/true"));
     assert!(other.iter().any(|check| check.name == "user namespaces" && !check.ok));

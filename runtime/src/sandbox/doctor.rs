@@ -121,6 +121,10 @@ fn delegated_cgroup() -> Option<PathBuf> {
 /// A launch of nothing: what a worker would have measured, or where it stopped.
 fn rehearse(executable: &Path) -> Result<Enforcement, Failure> {
     let here = |fault: Fault| fault.at(Stage::Supervisor);
+    if !super::may_help(executable) {
+        let detail = "this program's main does not begin with sandbox::entry: call it first, or name another program";
+        return Err(here(Fault::new("start a launcher", detail)));
+    }
     let stdio = Stdio::Pty { columns: 80, rows: 24 };
     let spec = WorkerSpec::new("trial", vec!["true".to_owned()], stdio, WorkerLimits::default());
     let bytes = spec.to_bytes().map_err(|error| here(error.into()))?;

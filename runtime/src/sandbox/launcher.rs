@@ -18,8 +18,9 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::sys::wait::waitpid;
 use nix::unistd::{Gid, Pid, Uid, getegid, geteuid, setgroups, setresgid, setresuid};
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _};
+use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -102,16 +103,16 @@ fn launch(supervisor: &OwnedFd) -> Result<(), Fault> {
     }
 }
 
-/// Reads a memory file from its start; more than `most` bytes are an error.
+/// Reads a memory file whole; more than `most` bytes are an error. At offsets of its own: the descriptor's is shared
+/// with every other launcher that reads the same file at this moment.
 fn read_all(file: OwnedFd, most: u64) -> io::Result<Vec<u8>> {
-    let mut file = File::from(file);
-    // The offset is shared with whoever else holds the file.
-    file.rewind()?;
-    let mut bytes = Vec::new();
-    file.take(most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
+    let file = File::from(file);
+    let length = file.metadata()?.len();
+    if length > most {
         return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it is longer than {most} bytes")));
     }
+    let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+    file.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)
 }
 

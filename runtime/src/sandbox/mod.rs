@@ -34,6 +34,8 @@ pub use terminal::PtyMaster;
 pub use worker::{Exit, REMOVAL, Worker, WorkerEnd, WorkerIo};
 
 use std::ffi::OsString;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The tier's name.
 const TIER: &str = "native";
@@ -42,13 +44,27 @@ const SUPERVISOR: &str = "__supervisor";
 /// The hidden subcommand of the launcher.
 const LAUNCH: &str = "__launch";
 
+/// Whether this process came by [`entry`]. A program that does not, started as a helper, would run its own `main`
+/// instead, which may well start the next helper, and so on without end.
+static ENTERED: AtomicBool = AtomicBool::new(false);
+
 /// Runs a helper process when the arguments (program name first) ask for one, and returns its exit code. Must be
 /// called before anything starts a thread.
 #[must_use]
 pub fn entry(args: &[OsString]) -> Option<i32> {
+    ENTERED.store(true, Ordering::Relaxed);
     match args.get(1)?.to_str()? {
         SUPERVISOR => Some(supervisor::main(args.get(2)?.to_str()?)),
         LAUNCH => Some(launcher::main()),
         _ => None,
     }
+}
+
+/// Whether an executable may be started as a helper: any other than this one, whose `main` is known.
+fn may_help(executable: &Path) -> bool {
+    ENTERED.load(Ordering::Relaxed)
+        || match (executable.canonicalize(), Path::new("/proc/self/exe").canonicalize()) {
+            (Ok(helper), Ok(own)) => helper != own,
+            _ => false,
+        }
 }
