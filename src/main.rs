@@ -1,5 +1,15 @@
 //! The `stockade` program: parses, wires, maps outcomes to exit codes. It holds no logic of its own.
 
+mod cli;
+mod environment;
+mod exit;
+mod link;
+mod project;
+mod receipt;
+mod signals;
+mod starter;
+mod terminal;
+
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -9,5 +19,5 @@ fn main() -> ExitCode {
     if let Some(code) = stockade_runtime::sandbox::entry(&args) {
         return ExitCode::from(u8::try_from(code).unwrap_or(70));
     }
-    ExitCode::SUCCESS
+    cli::main(args)
 }

@@ -15,7 +15,7 @@ mod tests;
 
 pub use client::Client;
 pub use frame::FrameError;
-pub use server::{Server, login_name};
+pub use server::{Account, Server, login_name, own_account};
 
 use crate::project::{PlaceError, Places, Privacy, PrivateDirectory};
 use std::future::Future;

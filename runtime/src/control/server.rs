@@ -207,6 +207,26 @@ fn introduce(hello: Hello, uid: u32, number: u64) -> Result<Caller, String> {
     Ok(Caller { principal, origin: hello.origin, client: hello.client, connection: number })
 }
 
+/// The account a process runs under.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// Its uid.
+    pub uid: u32,
+    /// Its login name.
+    pub name: String,
+    /// Its home directory, where the machine knows one.
+    pub home: Option<PathBuf>,
+}
+
+/// The account this process runs under.
+#[must_use]
+pub fn own_account() -> Account {
+    let uid = nix::unistd::geteuid();
+    let user = nix::unistd::User::from_uid(uid).ok().flatten();
+    let home = user.map(|user| user.dir).filter(|home| home.is_absolute());
+    Account { uid: uid.as_raw(), name: login_name(uid.as_raw()), home }
+}
+
 /// The login name of a uid, or the number itself where the machine knows no name.
 #[must_use]
 pub fn login_name(uid: u32) -> String {

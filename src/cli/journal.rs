@@ -1,0 +1,162 @@
+//! `stockade journal`: the signed record.
+
+use super::history;
+use crate::environment;
+use crate::exit::{Exit, Failure};
+use crate::link::Door;
+use crate::project::ProjectArg;
+use crate::signals::asked_to_end;
+use crate::terminal;
+use std::path::PathBuf;
+use std::time::Duration;
+use stockade_protocol::event::EventEnvelope;
+use stockade_runtime::journal::verify::{self, Report, Status};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Commands,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Commands {
+    /// Show records, oldest first
+    Show {
+        #[command(flatten)]
+        which: Which,
+        /// Only records of this run, or of runs whose ids begin so
+        #[arg(long)]
+        run: Option<String>,
+        /// First position to show
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+        /// Most records to show
+        #[arg(long)]
+        limit: Option<usize>,
+    },
+    /// Show the last records
+    Tail {
+        #[command(flatten)]
+        which: Which,
+        /// How many
+        #[arg(short = 'n', long, default_value_t = 20)]
+        lines: usize,
+        /// Go on showing what is added
+        #[arg(short, long)]
+        follow: bool,
+    },
+    /// Verify every record: exit status 0 when intact, 6 when not
+    Verify {
+        #[command(flatten)]
+        which: Which,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Which {
+    /// A journal's directory; without it the project's own
+    path: Option<PathBuf>,
+    #[command(flatten)]
+    project: ProjectArg,
+    /// Print JSON; records one a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Which {
+    fn directory(&self) -> Result<PathBuf, Failure> {
+        match &self.path {
+            Some(path) => Ok(path.clone()),
+            None => Ok(environment::places()?.journal(&self.project.root()?)),
+        }
+    }
+
+    fn tell(&self, envelope: &EventEnvelope) {
+        if self.json {
+            terminal::json_line(envelope);
+        } else {
+            terminal::say(history::line(envelope));
+        }
+    }
+}
+
+pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
+    match args.command {
+        Commands::Show { which, run, from, limit } => {
+            let events = history::read(&which.directory()?)?;
+            let of_run = |event: &EventEnvelope| match &run {
+                Some(run) => event.run.is_some_and(|id| id.to_string().starts_with(run.as_str())),
+                None => true,
+            };
+            let shown = events.iter().filter(|event| event.seq >= from && of_run(event));
+            shown.take(limit.unwrap_or(usize::MAX)).for_each(|event| which.tell(event));
+            Ok(Exit::Done)
+        }
+        Commands::Tail { which, lines, follow } => {
+            let events = history::read(&which.directory()?)?;
+            let skipped = events.len().saturating_sub(lines);
+            events.iter().skip(skipped).for_each(|event| which.tell(event));
+            if follow {
+                return tail(&which, events.last().map_or(0, |last| last.seq + 1)).await;
+            }
+            Ok(Exit::Done)
+        }
+        Commands::Verify { which } => {
+            let report = verify::verify(&which.directory()?);
+            Ok(tell(&report, which.json))
+        }
+    }
+}
+
+async fn tail(which: &Which, mut from: u64) -> Result<Exit, Failure> {
+    let link = Door::cli(&which.project.root()?)?.join().await?.ok_or_else(|| {
+        Failure::new(Exit::Failed, "there is nothing to follow")
+            .why("no stockade has this project open, so nothing is added")
+            .next("leave --follow out")
+    })?;
+    let follow = async {
+        loop {
+            for event in link.events(from, Duration::from_secs(20)).await? {
+                from = event.seq + 1;
+                which.tell(&event);
+            }
+        }
+    };
+    tokio::select! {
+        ended = follow => ended,
+        () = asked_to_end() => Ok(Exit::Interrupted),
+    }
+}
+
+fn tell(report: &Report, json: bool) -> Exit {
+    let exit = if report.is_intact() { Exit::Done } else { Exit::Unverified };
+    if json {
+        terminal::json(report);
+        return exit;
+    }
+    match report.status {
+        Status::Unanchored => {
+            terminal::say(format!(
+                "intact: {} records, {} of them sealed by a checkpoint",
+                report.records, report.sealed
+            ));
+            if report.unsealed > 0 {
+                terminal::say(format!("  {} records after the last checkpoint are unsealed", report.unsealed));
+            }
+            if report.torn_bytes > 0 {
+                terminal::say(format!("  {} bytes at the end are not whole records", report.torn_bytes));
+            }
+            terminal::say("  unanchored: nothing outside it says that no later records were cut off");
+            if let Some(key) = &report.key {
+                terminal::say(format!("  key {key}"));
+            }
+        }
+        Status::Tampered => terminal::say(format!("TAMPERED: {} faults", report.faults.len())),
+        Status::Unreadable => terminal::say("not a journal that can be read"),
+    }
+    for fault in &report.faults {
+        let record = fault.record.map_or_else(String::new, |record| format!(" record {record}"));
+        terminal::say(format!("  {}{record}: {}", fault.file, fault.what));
+    }
+    exit
+}

@@ -1,0 +1,255 @@
+//! What a command came to, as an exit status and as words.
+
+use std::fmt;
+use std::process::ExitCode;
+use stockade_protocol::event::RunOutcome;
+use stockade_protocol::refusal::{Authority, Refusal, RefusalCode};
+use stockade_protocol::text::SafeText;
+use stockade_runtime::StartError;
+use stockade_runtime::approval::KeyError;
+use stockade_runtime::control::ControlError;
+use stockade_runtime::journal::JournalError;
+use stockade_runtime::project::{ProjectError, TrustError};
+
+/// The exit statuses, the same for every command. `docs/command-line.md` holds the same table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// It was done.
+    Done,
+    /// The tool or the agent failed.
+    Failed,
+    /// The command line cannot be meant so.
+    Usage,
+    /// Invalid or denied.
+    Denied,
+    /// An approval was rejected or expired.
+    Unapproved,
+    /// The boundary is unavailable.
+    Unavailable,
+    /// A journal does not verify.
+    Unverified,
+    /// Something of stockade's own failed.
+    Internal,
+    /// Interrupted from outside.
+    Interrupted,
+}
+
+impl Exit {
+    /// The status.
+    pub(crate) const fn status(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Denied => 3,
+            Self::Unapproved => 4,
+            Self::Unavailable => 5,
+            Self::Unverified => 6,
+            Self::Internal => 7,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.status())
+    }
+}
+
+impl From<RefusalCode> for Exit {
+    fn from(code: RefusalCode) -> Self {
+        match code {
+            RefusalCode::Invalid | RefusalCode::Denied | RefusalCode::Stale => Self::Denied,
+            RefusalCode::Rejected | RefusalCode::Expired => Self::Unapproved,
+            RefusalCode::Unavailable => Self::Unavailable,
+            RefusalCode::Failed
+            | RefusalCode::Limit
+            | RefusalCode::Timeout
+            | RefusalCode::Cancelled
+            | RefusalCode::InDoubt
+            | RefusalCode::Unpublished => Self::Failed,
+        }
+    }
+}
+
+/// The status of a whole run: that of its outcome; and where it ended well, that of the first call in it for which
+/// approval was asked and not given.
+pub(crate) fn of_run(outcome: RunOutcome, refusals: impl IntoIterator<Item = RefusalCode>) -> Exit {
+    match outcome {
+        RunOutcome::Done => {
+            let unapproved = refusals.into_iter().map(Exit::from).find(|exit| *exit == Exit::Unapproved);
+            unapproved.unwrap_or(Exit::Done)
+        }
+        RunOutcome::Failed | RunOutcome::Cancelled | RunOutcome::Timeout | RunOutcome::Interrupted => Exit::Failed,
+    }
+}
+
+/// Why a command could not do what was asked: what happened, why, and what to do next.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// The status to exit with.
+    pub(crate) exit: Exit,
+    what: String,
+    why: String,
+    next: String,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, what: impl Into<String>) -> Self {
+        Self { exit, what: what.into(), why: String::new(), next: String::new() }
+    }
+
+    pub(crate) fn why(mut self, why: impl fmt::Display) -> Self {
+        self.why = why.to_string();
+        self
+    }
+
+    pub(crate) fn next(mut self, next: impl Into<String>) -> Self {
+        self.next = next.into();
+        self
+    }
+
+    /// The same for a protocol that speaks in refusals.
+    pub(crate) fn into_refusal(self) -> Refusal {
+        let (code, authority) = match self.exit {
+            Exit::Denied | Exit::Usage => (RefusalCode::Denied, Authority::Person),
+            Exit::Unavailable => (RefusalCode::Unavailable, Authority::Tier),
+            _ => (RefusalCode::Unavailable, Authority::Journal),
+        };
+        let reason = if self.why.is_empty() { self.what } else { format!("{}: {}", self.what, self.why) };
+        Refusal::new(code, authority, reason).next(self.next)
+    }
+
+    /// A reply that has no place after this command.
+    pub(crate) fn out_of_place() -> Self {
+        Self::new(Exit::Internal, "the runtime gave an answer that does not belong to the question")
+            .next("use the same stockade on both sides")
+    }
+}
+
+/// Drawable whatever it quotes: each line goes through the untrusted-text type.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (label, text) in [("stockade: ", &self.what), ("  why:  ", &self.why), ("  next: ", &self.next)] {
+            for (at, line) in SafeText::lines(text).iter().filter(|_| !text.is_empty()).enumerate() {
+                let label = if at == 0 { label } else { "        " };
+                writeln!(f, "{label}{line}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        let why = match &refusal.rule {
+            Some(rule) => format!("{} ({rule})", refusal.reason),
+            None => refusal.reason.clone(),
+        };
+        Self::new(refusal.code.into(), format!("{} by {}", refusal.code, refusal.authority)).why(why).next(refusal.next)
+    }
+}
+
+impl From<ProjectError> for Failure {
+    fn from(error: ProjectError) -> Self {
+        let exit = match error {
+            ProjectError::NotAProject { .. } | ProjectError::NotText { .. } => Exit::Usage,
+            ProjectError::Unfit { .. }
+            | ProjectError::Unreadable { .. }
+            | ProjectError::Faults(_)
+            | ProjectError::Changed => Exit::Denied,
+        };
+        Self::new(exit, "the project cannot be opened").why(error)
+    }
+}
+
+impl From<TrustError> for Failure {
+    fn from(error: TrustError) -> Self {
+        Self::new(Exit::Denied, "it is not known whether you trust this project").why(error)
+    }
+}
+
+impl From<KeyError> for Failure {
+    fn from(error: KeyError) -> Self {
+        Self::new(Exit::Internal, "your approver's key cannot be used").why(error)
+    }
+}
+
+impl From<ControlError> for Failure {
+    fn from(error: ControlError) -> Self {
+        Self::new(Exit::Internal, "the runtime that has the project open cannot be asked").why(error)
+    }
+}
+
+impl From<JournalError> for Failure {
+    fn from(error: JournalError) -> Self {
+        let exit = match error {
+            JournalError::Tampered { .. } => Exit::Unverified,
+            _ => Exit::Internal,
+        };
+        Self::new(exit, "the journal cannot be used").why(error)
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        const WHAT: &str = "stockade cannot start on this project";
+        match error {
+            StartError::Project(error) => error.into(),
+            StartError::Journal(error) => error.into(),
+            StartError::Tools(faults) | StartError::Policies(faults) => {
+                Self::new(Exit::Denied, WHAT).why(faults).next("mend the files; `stockade tools check` reads the tools")
+            }
+            StartError::Boundary(error) => Self::new(Exit::Unavailable, WHAT)
+                .why(error)
+                .next("`stockade doctor` says what is missing and the command that changes it"),
+            StartError::Lock(_) | StartError::Place(_) | StartError::Busy | StartError::Grant(_) => {
+                Self::new(Exit::Internal, WHAT).why(error)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_refusal_has_the_status_that_scripts_rely_on() {
+        for (code, status) in [
+            (RefusalCode::Failed, 1),
+            (RefusalCode::Limit, 1),
+            (RefusalCode::Timeout, 1),
+            (RefusalCode::Cancelled, 1),
+            (RefusalCode::InDoubt, 1),
+            (RefusalCode::Unpublished, 1),
+            (RefusalCode::Invalid, 3),
+            (RefusalCode::Denied, 3),
+            (RefusalCode::Stale, 3),
+            (RefusalCode::Rejected, 4),
+            (RefusalCode::Expired, 4),
+            (RefusalCode::Unavailable, 5),
+        ] {
+            assert_eq!(Exit::from(code).status(), status, "{code}");
+        }
+        let others = [Exit::Done, Exit::Usage, Exit::Unverified, Exit::Internal, Exit::Interrupted];
+        assert_eq!(others.map(Exit::status), [0, 2, 6, 7, 130]);
+    }
+
+    #[test]
+    fn a_run_that_ended_well_still_tells_of_an_approval_that_was_not_given() {
+        use RefusalCode::{Denied, Expired};
+        assert_eq!(of_run(RunOutcome::Done, []), Exit::Done);
+        assert_eq!(of_run(RunOutcome::Done, [Denied]), Exit::Done);
+        assert_eq!(of_run(RunOutcome::Done, [Denied, Expired]), Exit::Unapproved);
+        assert_eq!(of_run(RunOutcome::Failed, [Expired]), Exit::Failed);
+    }
+
+    #[test]
+    fn a_failure_says_what_why_and_next_and_can_be_drawn() {
+        let refusal = Refusal::new(RefusalCode::Denied, Authority::Policy, "no\u{1b}[2Jpolicy").by_rule("a.cedar:3");
+        let text = Failure::from(refusal.next("ask")).to_string();
+        assert_eq!(text, "stockade: denied by policy\n  why:  no\\u{001B}[2Jpolicy (a.cedar:3)\n  next: ask\n");
+    }
+}
