@@ -90,6 +90,8 @@ struct Forms {
     held: VecDeque<u8>,
     /// Bytes seen.
     position: u64,
+    /// Position after the last byte that was replaced.
+    replaced: u64,
     /// The last bytes, newest last: one more than rules are looked up by.
     last: [u8; LOOKUP + 1],
     mode: Mode,
@@ -108,6 +110,7 @@ impl Forms {
             fits: Vec::new(),
             held: VecDeque::new(),
             position: 0,
+            replaced: 0,
             last: [0; LOOKUP + 1],
             mode: Mode::Plain,
         }
@@ -134,6 +137,7 @@ impl Forms {
             return self.replace(rule, byte, out);
         }
         if self.swallow(byte, out) {
+            self.replaced = self.position;
             return false;
         }
         let first = self.fits.iter().filter_map(|fit| fit.secret).min();
@@ -176,10 +180,12 @@ impl Forms {
             *last = byte;
         }
         let (before, newest) = (*before, *newest);
+        // Behind a replacement stands its mark, whatever stood there before.
+        let fresh = position + 1 <= self.replaced + LOOKUP as u64;
         for at in rules.starting(newest) {
             let Some(rule) = rules.rules.get(usize::from(*at)) else { continue };
             let begins = rule.items.iter().zip(newest).all(|(item, byte)| item.set.has(byte));
-            let inside = rule.boundary && (before.is_ascii_alphanumeric() || before == b'_');
+            let inside = rule.boundary && !fresh && (before.is_ascii_alphanumeric() || before == b'_');
             if begins && !inside {
                 self.fits.push(Fit { rule: *at, item: LOOKUP - 1, count: 1, secret: None });
             }
@@ -190,6 +196,7 @@ impl Forms {
     /// Puts the mark in the place of everything held and of `byte`.
     fn replace(&mut self, rule: &Rule, byte: u8, out: &mut Vec<u8>) -> bool {
         self.held.clear();
+        self.replaced = self.position;
         self.fits.retain(|fit| fit.secret.is_none());
         out.extend_from_slice(MARK.as_bytes());
         out.extend_from_slice(rule.name.as_bytes());
