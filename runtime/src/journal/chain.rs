@@ -39,10 +39,10 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// Before the first record.
-    pub(super) fn new() -> Self {
+    /// Before the first record. Without a journal's id, that of the first record is expected of all.
+    pub(super) fn new(journal: Option<&str>) -> Self {
         Self {
-            journal: None,
+            journal: journal.map(ToOwned::to_owned),
             count: 0,
             next: 0,
             last: NO_RECORD,

@@ -57,6 +57,14 @@ pub(super) fn load(dir: &Dir, on_record: OnRecord<'_>) -> Result<Loaded, Journal
     Ok(loader.finish())
 }
 
+/// The faults of a file of checkpoints alone.
+#[cfg(test)]
+pub(super) fn checkpoint_faults(bytes: &[u8], key: &NoteKey) -> Vec<Fault> {
+    let mut loader = Loader::default();
+    loader.read_checkpoints(bytes, key);
+    loader.faults
+}
+
 #[derive(Debug, Default)]
 struct Loader {
     key: Option<NoteKey>,
@@ -97,11 +105,17 @@ impl Loader {
 
     fn checkpoints(&mut self, dir: &Dir) -> Result<(), JournalError> {
         let bytes = dir.read_all(CHECKPOINTS)?;
-        let Some(key) = self.key.clone() else { return Ok(()) };
-        let (notes, rest) = note::split(&bytes);
+        if let Some(key) = self.key.clone() {
+            self.read_checkpoints(&bytes, &key);
+        }
+        Ok(())
+    }
+
+    fn read_checkpoints(&mut self, bytes: &[u8], key: &NoteKey) {
+        let (notes, rest) = note::split(bytes);
         let mut offset = 0;
         for note in notes {
-            match Checkpoint::read(note, &key) {
+            match Checkpoint::read(note, key) {
                 Ok(next) if self.checkpoints.last().is_some_and(|last| last.size >= next.size) => {
                     self.fault(
                         CHECKPOINTS,
@@ -115,18 +129,18 @@ impl Loader {
             offset += note.len() + 1;
         }
         if rest.is_empty() {
-            return Ok(());
+            return;
         }
-        if note::is_torn(rest, &key) {
+        if note::is_torn(rest, key) {
             self.torn.push(Torn { file: CHECKPOINTS, offset: offset as u64, bytes: rest.len() as u64 });
         } else {
             self.fault(CHECKPOINTS, None, format!("byte {offset}: what follows is no checkpoint"));
         }
-        Ok(())
     }
 
     fn records(&mut self, dir: &Dir, on_record: OnRecord<'_>) -> Result<(), JournalError> {
-        let mut chain = Chain::new();
+        let journal = self.key.as_ref().and_then(|key| key.name().strip_prefix(ORIGIN));
+        let mut chain = Chain::new(journal);
         let last = self.checkpoints.last().map_or(0, |last| last.size);
         // Set at the first bad line after the last checkpoint: the state before it, and where it began. If nothing
         // but bad lines follows, the crash tore them; otherwise the line is a fault like any other.
@@ -236,7 +250,7 @@ impl Loader {
     }
 
     fn finish(mut self) -> Loaded {
-        let mut chain = self.chain.take().unwrap_or_else(Chain::new);
+        let mut chain = self.chain.take().unwrap_or_else(|| Chain::new(None));
         chain.finish();
         let first_fault = chain.faults().iter().map(|fault| fault.record).min();
         let records: Vec<Fault> = chain

@@ -181,7 +181,7 @@ impl Forms {
         }
         let (before, newest) = (*before, *newest);
         // Behind a replacement stands its mark, whatever stood there before.
-        let fresh = position + 1 <= self.replaced + LOOKUP as u64;
+        let fresh = position < self.replaced + LOOKUP as u64;
         for at in rules.starting(newest) {
             let Some(rule) = rules.rules.get(usize::from(*at)) else { continue };
             let begins = rule.items.iter().zip(newest).all(|(item, byte)| item.set.has(byte));

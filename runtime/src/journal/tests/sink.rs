@@ -16,6 +16,9 @@ enum Failure {
     Sync,
 }
 
+/// Whether to the records, and what.
+type Write = (bool, Vec<u8>);
+
 /// What the sinks did, and what they are to do.
 #[derive(Debug, Clone)]
 pub(super) struct Log {
@@ -23,6 +26,8 @@ pub(super) struct Log {
     failure: Arc<Mutex<Option<(Failure, u64)>>>,
     /// Bytes of records that a sync has covered.
     durable: Arc<AtomicU64>,
+    /// Every write, in order.
+    writes: Arc<Mutex<Vec<Write>>>,
 }
 
 impl Log {
@@ -32,6 +37,10 @@ impl Log {
 
     pub(super) async fn wait_for_syncs(&self, count: u64) {
         self.syncs.clone().wait_for(|syncs| *syncs >= count).await.unwrap();
+    }
+
+    pub(super) fn writes(&self) -> Vec<Write> {
+        self.writes.lock().unwrap().clone()
     }
 
     /// The `after`th operation of its kind from now on fails.
@@ -69,6 +78,7 @@ impl Sink for Logged {
             None => self.inner.write(bytes)?,
         };
         self.written += taken as u64;
+        self.log.writes.lock().unwrap().push((self.syncs.is_some(), bytes[..taken].to_vec()));
         Ok(taken)
     }
 
@@ -91,7 +101,7 @@ type Wrap = Box<dyn FnOnce(Box<dyn Sink>, Box<dyn Sink>) -> Sinks>;
 /// Sinks that count and fail; only those of the records are counted.
 pub(super) fn logged() -> (Wrap, Log) {
     let (sender, receiver) = watch::channel(0);
-    let log = Log { syncs: receiver, failure: Arc::default(), durable: Arc::default() };
+    let log = Log { syncs: receiver, failure: Arc::default(), durable: Arc::default(), writes: Arc::default() };
     let given = log.clone();
     let wrap = move |records, checkpoints| -> Sinks {
         let sink = |inner, syncs| Box::new(Logged { inner, log: given.clone(), syncs, written: 0 });
