@@ -278,6 +278,30 @@ pub(crate) fn card_in(command: &str, reason: &str, cwd: &str) -> Card {
     }
 }
 
+/// A card with everything the runtime says about a call in a session.
+pub(crate) fn full_card() -> Card {
+    Card {
+        title: "agent nightly asks to run report.save".into(),
+        facts: vec![
+            Field::one("command", "save data/report.csv"),
+            Field::one("then", "ends the session and publishes its output"),
+            Field::many("typed into", vec!["/usr/bin/report".into(), "--plain".into()]),
+            Field::one("session", session(1).short()),
+            Field::many("environment", vec!["PATH=/usr/bin:/bin".into(), "TERM=dumb".into()]),
+            Field::one("runs in", "native · network none · cwd /work · for at most 60 s"),
+            Field::one("not limited", "total memory"),
+            Field::one("reads", format!("data/orders.csv · 41000 bytes · sha256 {}", Digest::of("orders"))),
+            Field::one("creates", "data/report.csv · at most 1048576 bytes · never over a file"),
+            Field::one("risk", "high"),
+            Field::one("why asked", "the manifest demands a person · permitted by reports.cedar:12"),
+            Field::one("asked by", format!("agent nightly in run {}", run(1).short())),
+            Field::one("contract", Digest::of("report.save").to_string()),
+        ],
+        claims: vec![Field::one("the caller says", "the totals are complete")],
+        warnings: Vec::new(),
+    }
+}
+
 pub(crate) fn argv_card(argv: &[&str]) -> Card {
     let mut card = card("", "counts the words");
     card.title = "agent refactor-auth asks to run wordcount".into();
@@ -394,6 +418,8 @@ pub(crate) fn ending(s: &mut Script) {
     s.push(Event::Grant(GrantEvent::Published { file })).finished("report.save", "saved\n", None);
     s.at(Some(run(1)), None, None);
     s.push(Event::Run(RunEvent::Ended { outcome: RunOutcome::Done, answer: Some("Saved.".into()), reason: None }));
+    s.at(Some(run(2)), Some(session(2)), None);
+    s.push(Event::Session(SessionEvent::Closed { why: "run_ended".into(), removal: Removal::Confirmed }));
     s.at(Some(run(2)), Some(session(3)), None);
     s.push(Event::Session(SessionEvent::Closed { why: "run_ended".into(), removal: Removal::Unconfirmed }));
     s.at(Some(run(2)), None, None).push(Event::Run(RunEvent::Ended {

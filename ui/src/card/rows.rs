@@ -1,13 +1,12 @@
 //! A card as rows of a given width. Nothing is left out: what does not fit in a row goes on in the next.
 
 use crate::text::{count, plural};
-use crate::view::ink::{Ink, Line};
+use crate::view::ink::{Ink, Line, columns};
 use ratatui::style::{Modifier, Style};
 use stockade_protocol::card::{Card, Field};
 use stockade_protocol::script::lookalikes;
 use stockade_protocol::text::{PieceKind, SafeText};
 use unicode_segmentation::UnicodeSegmentation as _;
-use unicode_width::UnicodeWidthStr as _;
 
 /// One row, and how many of the card's own characters it shows.
 #[derive(Debug, Clone)]
@@ -17,7 +16,7 @@ pub(crate) struct CardRow {
 }
 
 /// Widest column for labels.
-const LABELS: usize = 14;
+const LABELS: usize = 16;
 /// Narrowest column for values.
 const VALUES: usize = 12;
 
@@ -41,8 +40,11 @@ pub(crate) fn rows(card: &Card, width: usize, ink: &Ink) -> Vec<CardRow> {
         wrap(&mut rows, atoms(warning, theme.wait, ink), width, &first, &Line::new().gap(2));
     }
     blank(&mut rows);
-    let labels = card.facts.iter().chain(&card.claims).map(|field| SafeText::line(&field.label).width()).max();
-    let labels = labels.unwrap_or(0).min(LABELS).min(width.saturating_sub(VALUES + 2));
+    let column = |fields: &[Field]| {
+        let widest = fields.iter().map(|field| columns(&SafeText::line(&field.label).to_string())).max();
+        widest.unwrap_or(0).min(LABELS).min(width.saturating_sub(VALUES + 2))
+    };
+    let labels = column(&card.facts);
     for fact in &card.facts {
         field(&mut rows, fact, width, labels, false, ink);
     }
@@ -50,9 +52,10 @@ pub(crate) fn rows(card: &Card, width: usize, ink: &Ink) -> Vec<CardRow> {
         blank(&mut rows);
         let heading = Line::new()
             .own(ink.glyphs.gutter, theme.untrusted)
-            .own(" said by the caller, checked by nobody", theme.dim)
+            .own(" untrusted text, checked by nobody", theme.dim)
             .fit(width, ink);
         rows.push(CardRow { line: heading, characters: 0 });
+        let labels = column(&card.claims);
         for claim in &card.claims {
             field(&mut rows, claim, width, labels, true, ink);
         }
@@ -73,7 +76,12 @@ fn field(rows: &mut Vec<CardRow>, field: &Field, width: usize, labels: usize, cl
         wrap(rows, uncounted(atoms(&field.label, theme.dim, ink)), width, &gutter(), &gutter());
     }
     let several = field.lines.len() > 1 || field.label == "argv";
-    let margin = if labels == 0 { 0 } else { labels + 2 };
+    let margin = match labels {
+        0 => 0,
+        // Beside labels this wide, a digest still fits in a row of 76 columns.
+        11 => 12,
+        _ => labels + 2,
+    };
     for (at, value) in field.lines.iter().enumerate() {
         let head = if at == 0 && fits { gutter().then(label.clone()) } else { gutter() };
         let rest = gutter().pad_to(gutter().width() + margin);
@@ -85,21 +93,18 @@ fn field(rows: &mut Vec<CardRow>, field: &Field, width: usize, labels: usize, cl
             let mut atoms = atoms(value, theme.text, ink);
             atoms.insert(0, mark("\"", theme.dim));
             atoms.push(mark("\"", theme.dim));
-            wrap(rows, atoms, width, &head, &rest.gap(indent));
+            fill(rows, atoms, width, &head, &rest.gap(indent));
+        } else if field.label == "command" && !claim {
+            let bold = theme.text.add_modifier(Modifier::BOLD);
+            fill(rows, atoms(value, bold, ink), width, &head, &rest);
         } else {
-            wrap(rows, value_atoms(field, value, claim, ink), width, &head, &rest);
+            wrap(rows, atoms(value, theme.text, ink), width, &head, &rest);
         }
         notes(rows, value, width, &gutter().pad_to(gutter().width() + margin), ink);
     }
     if field.label == "command" && !claim {
         size(rows, field, width, ink);
     }
-}
-
-fn value_atoms(field: &Field, value: &str, claim: bool, ink: &Ink) -> Vec<Atom> {
-    let act = !claim && field.label == "command";
-    let style = if act { ink.theme.text.add_modifier(Modifier::BOLD) } else { ink.theme.text };
-    atoms(value, style, ink)
 }
 
 /// What was made visible in a value, and which words look like others.
@@ -140,7 +145,7 @@ fn uncounted(mut atoms: Vec<Atom>) -> Vec<Atom> {
 }
 
 fn mark(text: &str, style: Style) -> Atom {
-    Atom { text: text.to_owned(), width: text.width(), style, characters: 0 }
+    Atom { text: text.to_owned(), width: columns(text), style, characters: 0 }
 }
 
 /// A value as atoms. Blanks at its ends, which nobody would see, are drawn as dots.
@@ -155,7 +160,7 @@ fn atoms(value: &str, style: Style, ink: &Ink) -> Vec<Atom> {
                     // In ASCII a grapheme becomes several pieces; only the first carries its characters.
                     for (at, (text, style)) in ink.pieces(&SafeText::line(grapheme), style).into_iter().enumerate() {
                         let characters = if at == 0 { characters } else { 0 };
-                        atoms.push(Atom { width: text.width(), text, style, characters });
+                        atoms.push(Atom { width: columns(&text), text, style, characters });
                     }
                 }
             }
@@ -163,7 +168,7 @@ fn atoms(value: &str, style: Style, ink: &Ink) -> Vec<Atom> {
                 let characters = if piece.kind == PieceKind::Escape { 1 } else { run_length(&piece.text) };
                 debug_assert!(one.hidden() == 0, "a stand-in holds nothing hidden");
                 let safe = stand_in(piece.kind, &piece.text, style, ink);
-                atoms.push(Atom { width: safe.0.width(), text: safe.0, style: safe.1, characters });
+                atoms.push(Atom { width: columns(&safe.0), text: safe.0, style: safe.1, characters });
             }
         }
     }
@@ -210,33 +215,45 @@ fn show_end_blanks(atoms: &mut [Atom], ink: &Ink) {
 
 /// Breaks atoms into rows. `first` and `rest` stand before the first and the other rows.
 fn wrap(rows: &mut Vec<CardRow>, atoms: Vec<Atom>, width: usize, first: &Line, rest: &Line) {
-    let mut line = first.clone();
-    let mut start = line.width();
-    let mut characters = 0;
-    let mut run = (String::new(), Style::new());
-    let flush = |line: &mut Line, run: &mut (String, Style)| {
-        if !run.0.is_empty() {
-            *line = std::mem::take(line).drawn(vec![std::mem::take(run)]);
-        }
-    };
-    let mut used = start;
+    rows.extend(broken(atoms, width, first, rest, true));
+}
+
+/// As [`wrap`], filling every row: what will run is not laid out for beauty.
+fn fill(rows: &mut Vec<CardRow>, atoms: Vec<Atom>, width: usize, first: &Line, rest: &Line) {
+    rows.extend(broken(atoms, width, first, rest, false));
+}
+
+/// Where blanks allow it, `soft` breaks behind one; the blank stays in its row, so that nothing is lost.
+fn broken(atoms: Vec<Atom>, width: usize, first: &Line, rest: &Line, soft: bool) -> Vec<CardRow> {
+    let mut rows = Vec::new();
+    let mut row: Vec<Atom> = Vec::new();
+    let mut used = first.width();
     for atom in atoms {
-        if used + atom.width > width && used > start {
-            flush(&mut line, &mut run);
-            rows.push(CardRow { line, characters });
-            line = rest.clone();
-            start = line.width();
-            used = start;
-            characters = 0;
+        if used + atom.width > width && !row.is_empty() {
+            let cut = if soft { row.iter().rposition(|atom| atom.text == " ") } else { None };
+            // A word that takes most of a row is broken: the row before it would be nearly empty.
+            let cut = cut.filter(|at| row.iter().skip(at + 1).map(|atom| atom.width).sum::<usize>() <= width / 3);
+            let next = cut.map_or_else(Vec::new, |at| row.split_off(at + 1));
+            let head = if rows.is_empty() { first } else { rest };
+            rows.push(joined(head, std::mem::replace(&mut row, next)));
+            used = rest.width() + row.iter().map(|atom| atom.width).sum::<usize>();
         }
-        if run.1 != atom.style {
-            flush(&mut line, &mut run);
-            run.1 = atom.style;
-        }
-        run.0.push_str(&atom.text);
         used += atom.width;
-        characters += atom.characters;
+        row.push(atom);
     }
-    flush(&mut line, &mut run);
-    rows.push(CardRow { line, characters });
+    let head = if rows.is_empty() { first } else { rest };
+    rows.push(joined(head, row));
+    rows
+}
+
+fn joined(head: &Line, atoms: Vec<Atom>) -> CardRow {
+    let characters = atoms.iter().map(|atom| atom.characters).sum();
+    let mut pieces: Vec<(String, Style)> = Vec::new();
+    for atom in atoms {
+        match pieces.last_mut() {
+            Some((text, style)) if *style == atom.style => text.push_str(&atom.text),
+            _ => pieces.push((atom.text, atom.style)),
+        }
+    }
+    CardRow { line: head.clone().drawn(pieces), characters }
 }

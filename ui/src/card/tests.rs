@@ -44,10 +44,19 @@ fn labels_stand_in_one_column_and_long_ones_in_a_row_of_their_own() {
     let mut long = card("ls", "because");
     long.facts.push(Field::one("a label that is far too long", "value"));
     let rows = shown(&long, 40, false);
-    assert!(rows.contains(&"command         ls                   2 B".to_owned()), "{rows:#?}");
+    assert!(rows.contains(&"command           ls                 2 B".to_owned()), "{rows:#?}");
     let at = rows.iter().position(|row| row == "a label that is far too long").expect("the label");
-    assert_eq!(rows[at + 1], "                value");
-    assert!(rows.contains(&"┆ reason          because".to_owned()), "{rows:#?}");
+    assert_eq!(rows[at + 1], "                  value");
+    assert!(rows.contains(&"┆ reason  because".to_owned()), "{rows:#?}");
+}
+
+#[test]
+fn what_will_run_fills_its_rows_and_everything_else_breaks_at_blanks() {
+    let text = "one two three four five six seven eight nine ten";
+    let rows = shown(&card(text, text), 40, false);
+    let of = |first: &str| rows.iter().skip_while(|row| !row.starts_with(first)).take(2).cloned().collect::<Vec<_>>();
+    assert_eq!(of("command"), ["command   one two three four five six s", "          even eight nine ten      48 B"]);
+    assert_eq!(of("┆ reason"), ["┆ reason  one two three four five six ", "┆         seven eight nine ten"]);
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn a_recording_plays_by_its_own_clock_and_decides_nothing() {
     let mut replay = Bench::with((120, 40), options(Mode::Replay { run: None }));
     replay.read(&whole().events).keys("++++ ");
     replay.wait(120_000);
-    assert!(replay.text().contains("paused") && replay.text().contains("event 70 of 70"), "{}", replay.text());
+    assert!(replay.text().contains("paused") && replay.text().contains("event 71 of 71"), "{}", replay.text());
     // Back to where a call waits: the card is shown as it was, and no key answers it.
     replay.keys("/asks to run psql\n");
     let text = replay.keys("w").wait(2_000).text();

@@ -1,7 +1,7 @@
 //! The main screens as they are drawn. Few, and each worth reading.
 
 use crate::bench::Bench;
-use crate::fixture::{Script, ending, story};
+use crate::fixture::{Script, ending, full_card, story};
 use crossterm::event::KeyCode;
 
 fn shown(name: &str, bench: &Bench) {
@@ -43,6 +43,10 @@ fn the_card_at_every_size() {
         let mut bench = Bench::seeing(&story(), size);
         bench.keys("w").wait(600);
         shown(&format!("card_{}x{}", size.0, size.1), &bench);
+    }
+    for size in [(80, 24), (120, 34)] {
+        let mut bench = Bench::seeing(&super::unread::one(full_card()), size);
+        shown(&format!("card_full_{}x{}", size.0, size.1), bench.keys("w").wait(600));
     }
     let mut bench = Bench::seeing(&story(), (100, 30));
     shown("card_armed_100x30", bench.keys("w").wait(1_500));

@@ -132,7 +132,7 @@ impl Line {
     }
 
     fn put(&mut self, text: String, style: Style) {
-        self.width += text.width();
+        self.width += columns(&text);
         if !text.is_empty() {
             self.spans.push((text, style));
         }
@@ -192,7 +192,7 @@ impl Line {
         for (text, style) in &self.spans {
             let mut kept = String::new();
             for grapheme in text.graphemes(true) {
-                if head.width + kept.width() + grapheme.width() > columns {
+                if head.width + self::columns(&kept) + grapheme.width() > columns {
                     head.put(kept, *style);
                     return head;
                 }
@@ -246,6 +246,12 @@ impl Line {
     }
 }
 
+/// Columns a text takes when each grapheme has cells of its own, which is how it is drawn. Some scripts join graphemes
+/// into fewer columns; counting those would cut off ends.
+pub(crate) fn columns(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.graphemes(true).map(unicode_width::UnicodeWidthStr::width).sum() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -270,6 +276,15 @@ mod tests {
         assert_eq!(line().fit_middle(12, &ink(false)).text(), "src/…name.rs");
         assert_eq!(line().fit(40, &ink(false)).text(), "src/very/long/name.rs");
         assert_eq!(Line::new().outside("漢字漢字", Style::new(), &ink(false)).fit(4, &ink(false)).text(), "漢…");
+    }
+
+    #[test]
+    fn joined_letters_are_counted_as_they_are_drawn() {
+        let text = "\u{644}\u{627}".repeat(6);
+        let line = Line::new().outside(&text, Style::new(), &ink(false));
+        let mut buffer = Buffer::empty(ratatui::layout::Rect::new(0, 0, 20, 1));
+        line.draw(&mut buffer, 0, 0, 20);
+        assert_eq!(buffer.content.iter().filter(|cell| cell.symbol() != " ").count(), line.width());
     }
 
     #[test]

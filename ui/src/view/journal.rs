@@ -2,7 +2,7 @@
 
 use super::empty;
 use super::ink::Line;
-use crate::model::{Filter, Workbench};
+use crate::model::Workbench;
 use crate::projection::{Mark, Row};
 use crate::text::{clock, count};
 use ratatui::buffer::Buffer;
@@ -16,15 +16,15 @@ pub(super) fn titles(model: &Workbench) -> (Line, Line) {
     let listed = projection.rows().iter().filter(|row| model.filter.lists(row.kind)).count() as u64;
     let title =
         Line::new().own("Journal", ink.theme.text).gap(1).made(format!("{} records", count(records)), ink.theme.dim);
-    let facts = match (model.filter, records - listed.min(records)) {
-        (_, 0) => Line::new().own("all listed", ink.theme.dim),
-        (Filter::Acts, hidden) => {
-            Line::new().made(format!("{} of terminals not listed, f lists all", count(hidden)), ink.theme.dim)
-        }
-        (Filter::All, hidden) => {
-            Line::new().made(format!("{} older: stockade journal show", count(hidden)), ink.theme.dim)
-        }
+    let older = records.saturating_sub(projection.rows().len() as u64);
+    let hidden = (projection.rows().len() as u64).saturating_sub(listed);
+    let facts = match (hidden, older) {
+        (0, 0) => "all listed".to_owned(),
+        (0, older) => format!("{} older: stockade journal show", count(older)),
+        (hidden, 0) => format!("{} of terminals not listed, f lists all", count(hidden)),
+        (hidden, older) => format!("{} of terminals and {} older not listed", count(hidden), count(older)),
     };
+    let facts = Line::new().made(facts, ink.theme.dim);
     (title, facts)
 }
 

@@ -1,7 +1,7 @@
 //! Where everything is, as a pure function of the model: views draw by it, and the mouse and terminal sizes follow it.
 
 use crate::model::{PaneId, Workbench};
-use crate::projection::Session;
+use crate::projection::{RunState, Session};
 use ratatui::layout::Rect;
 use stockade_protocol::ids::SessionId;
 
@@ -143,9 +143,19 @@ fn sidebar(area: Rect, over: bool, layout: &mut Layout) {
     layout.panes.push(Placed { id: PaneId::Files, area: files, over });
 }
 
-/// Sessions that have a terminal worth showing, in order of their numbers.
+/// Sessions that have a terminal worth showing, in order of their numbers: open ones, ended ones of runs that go on, and
+/// the one looked at; when nothing is open, whatever still has a screen.
 pub(crate) fn shown(model: &Workbench) -> Vec<&Session> {
-    model.projection().sessions().iter().filter(|session| session.is_open() || session.pane.is_some()).collect()
+    let projection = model.projection();
+    let goes_on = |session: &Session| {
+        session.run.and_then(|run| projection.run(run)).is_some_and(|run| run.state == RunState::Running)
+    };
+    let any_open = projection.open() > 0;
+    let worth = |session: &&Session| {
+        let kept = session.pane.is_some() && (!any_open || goes_on(session));
+        session.is_open() || kept || model.terminal == Some(session.id)
+    };
+    projection.sessions().iter().filter(worth).collect()
 }
 
 fn main(model: &Workbench, area: Rect, tiles: bool, layout: &mut Layout) {
