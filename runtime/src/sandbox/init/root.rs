@@ -47,7 +47,11 @@ pub(super) fn build(spec: &WorkerSpec) -> Result<(), Fault> {
     directory("tmp")?;
     match host_tmp {
         None => memory("tmp", spec.limits.tmp_bytes, TMP_INODES, "1777", spec)?,
-        Some(tmp) => bind(&format!("/proc/self/fd/{}", tmp.as_raw_fd()), "tmp", NO_SUID | NO_DEVICES)?,
+        Some(tmp) => {
+            // Not with what is mounted below, or the new root that covers it by now would come along.
+            let source = format!("/proc/self/fd/{}", tmp.as_raw_fd());
+            mount(Some(source.as_str()), "tmp", NONE, MsFlags::MS_BIND, NONE).step("bind the old /tmp")?;
+        }
     }
     directory("work")?;
     let options = format!("mode=0755,size={},nr_inodes={}", work_bytes(spec), work_inodes(spec));
@@ -98,6 +102,9 @@ fn system_directories(spec: &WorkerSpec) -> Result<(), Fault> {
 
 fn configuration(spec: &WorkerSpec) -> Result<(), Fault> {
     directory("etc")?;
+    if !spec.profile.has(Rule::PrivateRoot) {
+        return bind("/etc", "etc", closed(spec) | NO_SUID | NO_DEVICES);
+    }
     for path in SYSTEM_CONFIGURATION {
         let inside = path.trim_start_matches('/');
         let Ok(metadata) = fs::metadata(path) else { continue };
