@@ -55,7 +55,7 @@ fn what_will_run_fills_its_rows_and_everything_else_breaks_at_blanks() {
     let text = "one two three four five six seven eight nine ten";
     let rows = shown(&card(text, text), 40, false);
     let of = |first: &str| rows.iter().skip_while(|row| !row.starts_with(first)).take(2).cloned().collect::<Vec<_>>();
-    assert_eq!(of("command"), ["command   one two three four five six s", "          even eight nine ten      48 B"]);
+    assert_eq!(of("command"), ["command   one two three four five six se", "          ven eight nine ten        48 B"]);
     assert_eq!(of("┆ reason"), ["┆ reason  one two three four five six ", "┆         seven eight nine ten"]);
 }
 
