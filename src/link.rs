@@ -83,10 +83,14 @@ impl Door {
         Caller { principal, origin: self.origin, client: self.client.clone(), connection: 0 }
     }
 
+    fn link(&self, peer: Peer, server: Option<Server>) -> Link {
+        Link { peer, caller: self.caller(), root: self.root.clone(), server }
+    }
+
     /// Joins the runtime that has the project open; `None` when none has.
     pub(crate) async fn join(&self) -> Result<Option<Link>, Failure> {
         match Client::connect(&self.places, &self.root, self.origin, &self.client).await {
-            Ok(client) => Ok(Some(Link { peer: Peer::Remote(client), caller: self.caller(), server: None })),
+            Ok(client) => Ok(Some(self.link(Peer::Remote(client), None))),
             Err(ControlError::NoRuntime { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -129,7 +133,7 @@ impl Door {
             Err(error) => return Err(error.into()),
         };
         match Server::listen(&self.places, runtime.lock(), runtime.clone()) {
-            Ok(server) => Ok(Some(Link { peer: Peer::Local(runtime), caller: self.caller(), server: Some(server) })),
+            Ok(server) => Ok(Some(self.link(Peer::Local(runtime), Some(server)))),
             Err(error) => {
                 // Nothing may go on that no approver could reach. What stopping says adds nothing to why.
                 let _ = runtime.stop().await;
@@ -144,6 +148,8 @@ impl Door {
 pub(crate) struct Link {
     pub(crate) peer: Peer,
     pub(crate) caller: Caller,
+    /// The project's folder.
+    pub(crate) root: PathBuf,
     server: Option<Server>,
 }
 
@@ -167,7 +173,7 @@ impl Link {
     /// Who answers, and where its journal is.
     pub(crate) async fn status(&self) -> Result<Status, Failure> {
         match self.ask(Command::Status).await? {
-            Reply::Status { pid, journal, records, .. } => Ok(Status { pid, journal, records }),
+            Reply::Status { journal, records, .. } => Ok(Status { journal, records }),
             _ => Err(Failure::out_of_place()),
         }
     }
@@ -196,7 +202,6 @@ impl Link {
 /// What a runtime says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Status {
-    pub(crate) pid: u32,
     pub(crate) journal: String,
     pub(crate) records: u64,
 }

@@ -1,12 +1,14 @@
 //! `stockade demo`: the main job on a small project of its own.
 
 use super::follow::{self, Ended, Following};
+use super::workbench;
 use crate::exit::{Exit, Failure};
 use crate::link::Door;
 use crate::starter::{self, DEMO, DEMO_OUTPUT};
 use crate::{environment, terminal};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use stockade_protocol::command::Command;
 use stockade_runtime::approval::ApproverKey;
 use stockade_runtime::journal::verify;
 use stockade_runtime::project::{CONFIGURATION_FILE, Places, Project};
@@ -36,9 +38,17 @@ const AGENT: &str = "demo";
 const PROMPT: &str = "Look at the orders and save a report.";
 
 pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
-    let _ = args.headless;
+    if !args.headless {
+        workbench::require_terminal()?;
+    }
     let places = environment::places()?;
     let root = make(args.folder.as_deref(), args.wait, &places)?;
+    if !args.headless {
+        terminal::say(format!("The demo's project is {}", root.display()));
+        let link = workbench::door(&root)?.open().await?;
+        link.ask(Command::StartRun { agent: AGENT.to_owned(), prompt: PROMPT.to_owned() }).await?;
+        return workbench::show(link).await;
+    }
     let approver = args.approve_all.then(|| ApproverKey::ephemeral(APPROVER));
     let mut door = Door::cli(&root)?;
     door.approvers.extend(approver.iter().map(|key| (key.name().to_owned(), key.public())));

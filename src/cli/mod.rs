@@ -10,14 +10,16 @@ mod history;
 mod init;
 mod journal;
 mod mcp;
+mod replay;
 mod run;
 mod runs;
 mod sessions;
 mod tools;
 mod trust;
+mod workbench;
 
 use crate::exit::{Exit, Failure};
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -59,6 +61,8 @@ enum Subcommands {
     Runs(runs::Args),
     /// The signed record of everything
     Journal(journal::Args),
+    /// Move through a journal in time
+    Replay(replay::Args),
     /// Serve the project's tools to an MCP client over standard input and output
     Mcp(mcp::Args),
     /// Trust a project in its present state
@@ -101,11 +105,7 @@ fn log() {
 
 async fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     match cli.command {
-        None => {
-            let _ = cli.folder;
-            let _ = Cli::command().print_help();
-            Ok(Exit::Usage)
-        }
+        None => Box::pin(workbench::run(cli.folder)).await,
         Some(Subcommands::Demo(args)) => Box::pin(demo::run(args)).await,
         Some(Subcommands::Init(args)) => init::run(&args),
         Some(Subcommands::Run(args)) => Box::pin(run::run(args)).await,
@@ -116,6 +116,7 @@ async fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Subcommands::Sessions(args)) => sessions::run(args).await,
         Some(Subcommands::Runs(args)) => runs::run(args).await,
         Some(Subcommands::Journal(args)) => journal::run(args).await,
+        Some(Subcommands::Replay(args)) => replay::run(args).await,
         Some(Subcommands::Mcp(args)) => Box::pin(mcp::run(args)).await,
         Some(Subcommands::Trust(args)) => trust::run(&args),
         Some(Subcommands::Completions(args)) => Ok(completions::run(&args)),

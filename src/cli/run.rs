@@ -1,11 +1,13 @@
 //! `stockade run`: one agent, one prompt.
 
 use super::follow::{self, Following};
+use super::workbench;
 use crate::exit::{Exit, Failure};
 use crate::link::Door;
 use crate::project::ProjectArg;
 use crate::terminal;
 use serde_json::json;
+use stockade_protocol::command::Command;
 use stockade_runtime::project::Project;
 
 #[derive(Debug, clap::Args)]
@@ -18,7 +20,7 @@ pub(crate) struct Args {
     /// Do not open the workbench: say what happens, line by line
     #[arg(long)]
     headless: bool,
-    /// Print one JSON object when the run has ended
+    /// Print one JSON object when the run has ended; nothing is drawn
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -26,9 +28,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
-    let _ = args.headless;
     let root = args.project.root()?;
     let agent = agent_of(args.agent, &Project::open(&root)?)?;
+    if !args.headless && !args.json {
+        workbench::require_terminal()?;
+        let link = workbench::door(&root)?.open().await?;
+        link.ask(Command::StartRun { agent, prompt: args.prompt }).await?;
+        return workbench::show(link).await;
+    }
     let link = Door::cli(&root)?.open().await?;
     let following = Following { aloud: !args.json, approver: None, life_ms: 0 };
     let ended = follow::agent(&link, &agent, &args.prompt, &following).await;

@@ -1,6 +1,7 @@
 //! What the command line takes and what it refuses before anything is looked at.
 
 use super::*;
+use clap::CommandFactory as _;
 use stockade_protocol::ids::RunId;
 
 fn parses(line: &str) -> bool {
@@ -43,6 +44,8 @@ fn every_documented_command_is_taken() {
         "stockade journal tail -n 5 --follow",
         "stockade journal verify",
         "stockade journal verify path --json",
+        "stockade replay",
+        "stockade replay r1 --journal path",
         "stockade mcp -C dir",
         &format!("stockade trust dir --digest {digest}"),
         "stockade completions bash",
