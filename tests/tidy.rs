@@ -112,7 +112,12 @@ fn no_product_code_leaves_out_a_rule_of_the_sandbox() {
 #[test]
 fn only_sys_holds_unsafe_and_says_why_each_time() {
     let unsafe_word = pattern(r"\bunsafe\b");
-    let may = |path: &str| path == "runtime/src/sys.rs" || path.starts_with("runtime/src/sys/");
+    // The probe attacks the boundary by raw calls, from inside a worker; nothing of it is in the product.
+    let may = |path: &str| {
+        path == "runtime/src/sys.rs"
+            || path.starts_with("runtime/src/sys/")
+            || path.starts_with("tests/programs/probe/")
+    };
     let mut allowed = 0;
     let mut findings = Vec::new();
     for source in sources() {
