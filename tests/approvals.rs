@@ -294,3 +294,37 @@ async fn the_same_invocation_id_never_runs_twice() {
     assert_eq!(dispatched(&again), 1);
     again.stop().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_in_a_reason_is_shown_recorded_and_signed_only_as_its_mark() {
+    let yard = Yard::new();
+    let runtime = yard.start().await;
+    let run = open_run(&runtime, &person()).await;
+    let work = {
+        let runtime = runtime.clone();
+        let mut request = line("talk.save", "save");
+        request.reason = Some("as told: password = hunter2222".to_owned());
+        tokio::spawn(async move { call(&runtime, &person(), Some(run), request).await })
+    };
+    let asked = pending(&runtime, 1).await.remove(0);
+    assert_eq!(asked.card.digest(), asked.shown);
+    assert!(asked.card.text().contains("password = [redacted:password]"), "{}", asked.card.text());
+    let recorded = events(&runtime).into_iter().find_map(|event| match event {
+        Event::Approval(ApprovalEvent::Asked { card, shown, .. }) => Some((card, shown)),
+        _ => None,
+    });
+    assert_eq!(recorded, Some((asked.card.clone(), asked.shown)), "what is recorded is what is shown");
+    // An answer whose reason holds a secret would not be kept as it was signed.
+    let receipt = yard.receipt(&asked, Decision::Reject, Some("token=abcdefghij"));
+    let reply = runtime.command(&person(), Command::Decide { receipt }).await;
+    let Reply::Refused { refusal } = reply else { panic!("{reply:?}") };
+    assert_eq!(refusal.code, RefusalCode::Invalid);
+    let receipt = yard.receipt(&asked, Decision::Approve, None);
+    assert_eq!(runtime.command(&person(), Command::Decide { receipt }).await, Reply::Done {});
+    assert_eq!(work.await.unwrap().refusal, None);
+    let journal = fs::read_to_string(runtime.journal_path().join("records.jsonl")).unwrap();
+    assert!(!journal.contains("hunter2222") && !journal.contains("abcdefghij"));
+    end_run(&runtime, &person(), run).await;
+    runtime.stop().await.unwrap();
+    support::verified(runtime.journal_path());
+}

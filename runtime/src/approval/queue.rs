@@ -205,14 +205,18 @@ impl Approvals {
     }
 
     async fn open(&self, question: Question) -> Result<(Pending, oneshot::Receiver<Answer>, Withdraw), Refusal> {
-        let shown = question.card.digest();
+        // What is shown, here and in the journal, is the same: an agent's reason may hold a secret.
+        let unfit =
+            |error: serde_json::Error| Refusal::new(RefusalCode::Invalid, Authority::Journal, error.to_string());
+        let (card, _replaced) = self.journal.redactor().redacted(question.card).map_err(unfit)?;
+        let shown = card.digest();
         let asked = self.ports.now();
         let pending = Pending {
             call: question.call,
             run: question.run,
             tool: question.tool,
             contract: question.contract,
-            card: question.card,
+            card,
             shown,
             asked,
             expires: asked.plus_ms(u64::try_from(self.wait.as_millis()).unwrap_or(u64::MAX)),
@@ -298,6 +302,12 @@ impl Approvals {
         }
         if body.reason.as_ref().is_some_and(|reason| reason.len() > limits::REASON_BYTES) {
             return Err(invalid("the reason is too long"));
+        }
+        if body.reason.as_ref().is_some_and(|reason| self.journal.redactor().text(reason).1) {
+            return Err(invalid(
+                "the reason holds what looks like a secret, which the journal would not keep as signed",
+            )
+            .next("Answer again without it"));
         }
         let now = self.ports.now();
         if now > body.expires {

@@ -117,6 +117,15 @@ pub(crate) async fn run(asked: Asked, world: &World, cancelled: &Cancelled) -> C
 }
 
 async fn finish(result: CallResult, world: &World) -> CallResult {
+    // Stripped of its escapes, output may show a secret that the stream could not see.
+    let (id, run, tool) = (result.call, result.run, result.tool.clone());
+    let result = match world.redactor.redacted(result) {
+        Ok((result, _replaced)) => result,
+        Err(error) => {
+            let reason = format!("the result cannot be recorded: {error}");
+            CallResult::refused(id, run, tool, Refusal::new(RefusalCode::InDoubt, Authority::Journal, reason))
+        }
+    };
     let event = Event::Call(CallEvent::Finished { result: Box::new(result.clone()) });
     let entry = Entry { run: Some(result.run), session: result.session, call: Some(result.call), event };
     match world.journal.append(entry).await {

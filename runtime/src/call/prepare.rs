@@ -154,8 +154,8 @@ impl Freeze {
 fn freeze(facts: Facts, contract: Contract, plan: Plan, hold: Option<Hold>, world: &World) -> Result<Freeze, Refusal> {
     let invalid = |reason: String| Refusal::new(RefusalCode::Invalid, Authority::Manifest, reason);
     let bytes = canon::to_bytes(&contract).map_err(|error| invalid(error.to_string()))?;
-    let text = String::from_utf8_lossy(&bytes);
-    if world.redactor.text(&text).1 {
+    let (contract, secret) = world.redactor.redacted(contract).map_err(|error| invalid(error.to_string()))?;
+    if secret {
         return Err(invalid(
             "the call holds what looks like a secret, which nobody could be shown before it runs".to_owned(),
         )

@@ -17,6 +17,8 @@ mod tests;
 
 pub use stream::Stream;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::sync::{Arc, PoisonError, RwLock};
 use values::Values;
 
@@ -95,6 +97,16 @@ impl Redactor {
     #[must_use]
     pub fn stream(&self) -> Stream {
         Stream::new(self.values.clone())
+    }
+
+    /// The value exactly as the journal would record it, and whether a secret was replaced in it. What is hashed,
+    /// signed or returned besides being recorded goes through this first, so that it is what was recorded.
+    ///
+    /// # Errors
+    /// When the value does not become JSON, or is no such value any more without its secrets.
+    pub fn redacted<T: Serialize + DeserializeOwned>(&self, value: T) -> Result<(T, bool), serde_json::Error> {
+        let mut json = serde_json::to_value(&value)?;
+        if self.value(&mut json) { Ok((serde_json::from_value(json)?, true)) } else { Ok((value, false)) }
     }
 
     /// Replaces secrets in every string of a JSON value, except in the fields that hold ids, digests, keys and words of

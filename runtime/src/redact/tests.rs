@@ -297,6 +297,20 @@ fn an_argument_or_variable_with_a_telling_name_is_a_secret() {
 }
 
 #[test]
+fn a_value_comes_back_as_it_would_be_recorded() {
+    use stockade_protocol::card::{Card, Field};
+    let redactor = Redactor::standard();
+    let card = |claim: &str| Card {
+        title: "agent asks".to_owned(),
+        facts: vec![],
+        claims: vec![Field::one("reason", claim)],
+        warnings: vec![],
+    };
+    assert_eq!(redactor.redacted(card("to list files")).unwrap(), (card("to list files"), false));
+    assert_eq!(redactor.redacted(card("token=abcdefgh")).unwrap(), (card("token=[redacted:secret]"), true));
+}
+
+#[test]
 fn marked_text_is_recognised() {
     assert!(is_marked(&redact("password=hunter2222")));
     assert!(!is_marked("redacted"));
