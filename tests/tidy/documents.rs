@@ -181,3 +181,45 @@ fn nothing_is_left_to_be_done_in_a_comment() {
     }
     none("Do it, or say plainly what is not there:", &findings);
 }
+
+/// Every event's type with the names in its body, as the vocabulary declares them.
+fn events() -> Vec<(String, Vec<String>)> {
+    let source = text("runtime/protocol/src/event.rs").unwrap();
+    let renamed = pattern(r#"#\[serde\(rename = "([a-z_.]+)"\)\]\s*\w+ \{([^{}]*)\}"#);
+    let field = pattern(r"(?m)^\s*(\w+): ");
+    let without_comments = pattern(r"(?m)^\s*//.*$").replace_all(&source, "").into_owned();
+    renamed
+        .captures_iter(&without_comments)
+        .map(|hit| (hit[1].to_owned(), field.captures_iter(&hit[2]).map(|name| name[1].to_owned()).collect()))
+        .collect()
+}
+
+#[test]
+fn every_event_is_documented_with_its_members() {
+    let source = text("runtime/protocol/src/event.rs").unwrap();
+    let events = events();
+    assert_eq!(events.len(), source.matches("#[serde(rename = \"").count(), "some events were not read: {events:?}");
+    assert!(events.len() > 35 && events.contains(&("run.ended".to_owned(), words("outcome answer reason"))));
+    let document = text("docs/journal-format.md").unwrap();
+    let (_, document) = document.split_once("## Events").unwrap();
+    let mut findings = Vec::new();
+    for (kind, members) in &events {
+        let row = document.lines().find(|line| line.starts_with(&format!("| `{kind}` |")));
+        let told: Option<Vec<String>> = row.map(|row| {
+            let body = row.split('|').nth(2).unwrap_or_default();
+            body.split(',').map(|name| name.trim().trim_matches('`').to_owned()).filter(|n| !n.is_empty()).collect()
+        });
+        match told {
+            None => findings.push(format!("{kind} has no row")),
+            Some(told) if &told != members => findings.push(format!("{kind} has {members:?}, documented are {told:?}")),
+            Some(_) => {}
+        }
+    }
+    let rows = document.lines().filter(|line| pattern(r"^\| `[a-z_]+\.[a-z_]+` \|").is_match(line)).count();
+    none("docs/journal-format.md describes each event:", &findings);
+    assert_eq!(rows, events.len(), "docs/journal-format.md describes events that do not exist");
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(' ').map(ToOwned::to_owned).collect()
+}
