@@ -20,6 +20,9 @@ const LABELS: usize = 16;
 /// Narrowest column for values.
 const VALUES: usize = 12;
 
+/// Fields whose lines are the arguments of a program: each is quoted, so that its ends are seen.
+const ARGVS: [&str; 2] = ["argv", "typed into"];
+
 /// What is never split: a grapheme, an escape, a folded run.
 struct Atom {
     text: String,
@@ -75,7 +78,7 @@ fn field(rows: &mut Vec<CardRow>, field: &Field, width: usize, labels: usize, cl
     if !fits {
         wrap(rows, uncounted(atoms(&field.label, theme.dim, ink)), width, &gutter(), &gutter());
     }
-    let several = field.lines.len() > 1 || field.label == "argv";
+    let quoted = ARGVS.contains(&field.label.as_str()) && !claim;
     let margin = match labels {
         0 => 0,
         // Beside labels this wide, a digest still fits in a row of 76 columns.
@@ -86,14 +89,18 @@ fn field(rows: &mut Vec<CardRow>, field: &Field, width: usize, labels: usize, cl
         let head = if at == 0 && fits { gutter().then(label.clone()) } else { gutter() };
         let rest = gutter().pad_to(gutter().width() + margin);
         let head = head.pad_to(gutter().width() + margin);
-        if several {
+        if quoted || field.lines.len() > 1 {
             let index = format!("{at:>width$} ", width = (field.lines.len().saturating_sub(1)).to_string().len());
-            let indent = index.len();
+            let rest = rest.gap(index.len());
             let head = head.made(&index, theme.dim);
             let mut atoms = atoms(value, theme.text, ink);
-            atoms.insert(0, mark("\"", theme.dim));
-            atoms.push(mark("\"", theme.dim));
-            fill(rows, atoms, width, &head, &rest.gap(indent));
+            if quoted {
+                atoms.insert(0, mark("\"", theme.dim));
+                atoms.push(mark("\"", theme.dim));
+                fill(rows, atoms, width, &head, &rest);
+            } else {
+                wrap(rows, atoms, width, &head, &rest);
+            }
         } else if field.label == "command" && !claim {
             let bold = theme.text.add_modifier(Modifier::BOLD);
             fill(rows, atoms(value, bold, ink), width, &head, &rest);

@@ -2,19 +2,16 @@
 
 use super::row::{cut, outcome_word, row};
 use super::{
-    Approval, CALLS, CLOSED_SCREENS, Call, Clipped, FILES, FileRow, FileState, Message, Projection, ROWS, RUNS, Run,
-    RunState, SESSIONS, SETTLED, Session, SessionState, Settled, Speaker, Step,
+    Approval, CALLS, Call, Clipped, FILES, FileRow, FileState, Message, Projection, ROWS, RUNS, Run, RunState, SETTLED,
+    Session, SessionState, Settled, Speaker, Step,
 };
-use crate::pane::Pane;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use stockade_protocol::contract::{Contract, Effect, FileContract};
 use stockade_protocol::digest::Digest;
 use stockade_protocol::event::{
     ApprovalEvent, CallEvent, Event, EventEnvelope, GrantEvent, JournalEvent, RunEvent, RunOutcome, RuntimeEvent,
-    SessionEvent, TurnEvent,
+    TurnEvent,
 };
-use stockade_protocol::ids::{CallId, RunId, SessionId};
+use stockade_protocol::ids::{CallId, RunId};
 use stockade_protocol::result::{CallResult, Removal};
 
 /// Longest message kept, bytes.
@@ -351,92 +348,6 @@ impl Projection {
             let mut approval = self.waiting.remove(at);
             approval.settled = Some(settled);
             push_bounded(&mut self.settled, approval, SETTLED);
-        }
-    }
-
-    fn apply_session(&mut self, envelope: &EventEnvelope, event: &SessionEvent) {
-        let Some(id) = envelope.session else { return };
-        if let SessionEvent::Opened { .. } = event {
-            self.open_session(id, envelope, event);
-            return;
-        }
-        let Some(session) = self.session_mut(id) else { return };
-        match event {
-            SessionEvent::Opened { .. } => {}
-            SessionEvent::Ready {} => {
-                if session.state == SessionState::Starting {
-                    session.state = SessionState::Ready;
-                }
-            }
-            SessionEvent::Input { .. } => {}
-            SessionEvent::Output { bytes, redacted } => {
-                session.redacted |= *redacted;
-                if let (Some(pane), Ok(bytes)) = (session.pane.as_mut(), STANDARD.decode(bytes)) {
-                    pane.advance(&bytes);
-                }
-            }
-            SessionEvent::Resized { columns, rows } => {
-                (session.columns, session.rows) = (*columns, *rows);
-                if let Some(pane) = session.pane.as_mut() {
-                    pane.resize(*columns, *rows);
-                }
-            }
-            SessionEvent::TakenOver { by } => {
-                session.touched = true;
-                session.state = SessionState::TakenOver(by.clone());
-            }
-            SessionEvent::HandedBack { .. } => session.state = SessionState::Ready,
-            SessionEvent::Closed { why, removal } => {
-                session.state = SessionState::Closed { why: cut(why), removal: *removal };
-                session.closed = Some(envelope.time);
-                self.drop_old_screens();
-            }
-        }
-    }
-
-    fn open_session(&mut self, id: SessionId, envelope: &EventEnvelope, event: &SessionEvent) {
-        let SessionEvent::Opened { tool, enforcement, network, columns, rows, deadline, .. } = event else { return };
-        self.sessions.retain(|session| session.id != id);
-        if self.sessions.len() >= SESSIONS {
-            let at = self.sessions.iter().position(|session| !session.is_open()).unwrap_or(0);
-            self.sessions.remove(at);
-        }
-        self.opened += 1;
-        let command = self.calls.values().filter(|call| call.session == Some(id)).max_by_key(|call| call.since);
-        let command = command.and_then(|call| call.tool.split_once('.')).map(|(_, command)| command.to_owned());
-        self.sessions.push(Session {
-            id,
-            number: self.opened,
-            run: envelope.run,
-            tool: cut(tool),
-            command: command.unwrap_or_default(),
-            network: cut(network),
-            enforcement: enforcement.clone(),
-            opened: envelope.time,
-            deadline: *deadline,
-            closed: None,
-            columns: *columns,
-            rows: *rows,
-            state: SessionState::Starting,
-            interactions: 0,
-            touched: false,
-            redacted: false,
-            pane: Some(Pane::new(*columns, *rows)),
-        });
-    }
-
-    fn drop_old_screens(&mut self) {
-        let kept = |session: &&mut Session| !session.is_open() && session.pane.is_some();
-        let closed = self.sessions.iter_mut().filter(kept).count();
-        let mut extra = closed.saturating_sub(CLOSED_SCREENS);
-        let mut old: Vec<&mut Session> = self.sessions.iter_mut().filter(kept).collect();
-        old.sort_by_key(|session| (session.closed, session.number));
-        for session in old {
-            if extra == 0 {
-                break;
-            }
-            session.pane = None;
-            extra -= 1;
         }
     }
 

@@ -5,7 +5,7 @@ use super::ink::Line;
 use crate::model::Workbench;
 use crate::projection::Mark;
 use crate::replay::SPEEDS;
-use crate::text::{clock, count, date, span};
+use crate::text::{clock, count, date, duration};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Modifier;
@@ -67,8 +67,8 @@ fn titles(model: &Workbench) -> (Line, Line) {
     let speed = SPEEDS.get(replay.speed).copied().unwrap_or(1);
     let facts = format!(
         "{} / {}  {}{speed} {state}  event {} of {}",
-        span(time(replay.cursor).since(time(first)) / 1_000),
-        span(time(last).since(time(first)) / 1_000),
+        duration(time(replay.cursor).since(time(first))),
+        duration(time(last).since(time(first))),
         ink.glyphs.times,
         count((replay.cursor + 1).saturating_sub(first.max(1)) as u64),
         count((last + 1).saturating_sub(first.max(1)) as u64),
