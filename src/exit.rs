@@ -73,15 +73,14 @@ impl From<RefusalCode> for Exit {
     }
 }
 
-/// The status of a whole run: that of its outcome; and where it ended well, that of the first call in it for which
-/// approval was asked and not given.
+/// The status of a whole run. An approval in it that was asked for and not given comes first: what else went wrong
+/// most likely followed from it.
 pub(crate) fn of_run(outcome: RunOutcome, refusals: impl IntoIterator<Item = RefusalCode>) -> Exit {
+    let unapproved = || refusals.into_iter().map(Exit::from).find(|exit| *exit == Exit::Unapproved);
     match outcome {
-        RunOutcome::Done => {
-            let unapproved = refusals.into_iter().map(Exit::from).find(|exit| *exit == Exit::Unapproved);
-            unapproved.unwrap_or(Exit::Done)
-        }
-        RunOutcome::Failed | RunOutcome::Cancelled | RunOutcome::Timeout | RunOutcome::Interrupted => Exit::Failed,
+        RunOutcome::Done => unapproved().unwrap_or(Exit::Done),
+        RunOutcome::Failed => unapproved().unwrap_or(Exit::Failed),
+        RunOutcome::Cancelled | RunOutcome::Timeout | RunOutcome::Interrupted => Exit::Failed,
     }
 }
 
@@ -238,12 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_ended_well_still_tells_of_an_approval_that_was_not_given() {
+    fn a_run_tells_first_of_an_approval_that_was_not_given() {
         use RefusalCode::{Denied, Expired};
         assert_eq!(of_run(RunOutcome::Done, []), Exit::Done);
         assert_eq!(of_run(RunOutcome::Done, [Denied]), Exit::Done);
         assert_eq!(of_run(RunOutcome::Done, [Denied, Expired]), Exit::Unapproved);
-        assert_eq!(of_run(RunOutcome::Failed, [Expired]), Exit::Failed);
+        assert_eq!(of_run(RunOutcome::Failed, [Expired]), Exit::Unapproved);
+        assert_eq!(of_run(RunOutcome::Failed, [Denied]), Exit::Failed);
+        assert_eq!(of_run(RunOutcome::Timeout, [Expired]), Exit::Failed);
     }
 
     #[test]

@@ -210,7 +210,7 @@ pub struct SessionInfo {
     pub run: RunId,
     /// Its tool.
     pub tool: String,
-    /// `starting`, `ready`, `busy` or `taken over`.
+    /// `new`, `open`, `touched` (a person has typed into it) or `closed`, as policy sees it.
     pub state: String,
     /// Interactions so far.
     pub interactions: u32,

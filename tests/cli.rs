@@ -1,0 +1,402 @@
+//! The real program on its command line, in a project of its own, with the real boundary.
+//!
+//! Goal: exit statuses and JSON are what scripts may rely on, nothing runs before it is trusted, an approver in another
+//! terminal reaches what waits, and nothing a tool prints reaches a terminal raw.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use support::Yard;
+
+/// What a program printed and how it ended.
+struct Ran {
+    status: i32,
+    out: String,
+    err: String,
+}
+
+impl Ran {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error} in {self}"))
+    }
+}
+
+impl std::fmt::Display for Ran {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "status {}\n--- out\n{}\n--- err\n{}", self.status, self.out, self.err)
+    }
+}
+
+fn ran(output: Output) -> Ran {
+    Ran {
+        status: output.status.code().unwrap_or(-1),
+        out: String::from_utf8(output.stdout).expect("output is text"),
+        err: String::from_utf8(output.stderr).expect("diagnostics are text"),
+    }
+}
+
+/// Runs `stockade` with these arguments to its end.
+fn stockade(yard: &Yard, arguments: &[&str]) -> Ran {
+    ran(yard.program().args(arguments).output().unwrap())
+}
+
+/// Runs it and expects a status.
+fn expect(yard: &Yard, status: i32, arguments: &[&str]) -> Ran {
+    let ran = stockade(yard, arguments);
+    assert_eq!(ran.status, status, "{arguments:?}: {ran}");
+    ran
+}
+
+fn start(yard: &Yard, arguments: &[&str]) -> Child {
+    yard.program().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn ended(child: Child) -> Ran {
+    ran(child.wait_with_output().unwrap())
+}
+
+/// The calls that wait, once there are `count`.
+fn waiting(yard: &Yard, count: usize) -> Vec<Value> {
+    let until = Instant::now() + support::PATIENCE;
+    loop {
+        let listed = expect(yard, 0, &["approvals", "list", "--json"]).json();
+        let listed = listed.as_array().unwrap().clone();
+        if listed.len() >= count {
+            return listed;
+        }
+        assert!(Instant::now() < until, "nothing came to wait");
+    }
+}
+
+fn text<'v>(value: &'v Value, key: &str) -> &'v str {
+    value[key].as_str().unwrap_or_else(|| panic!("no {key} in {value}"))
+}
+
+fn records(yard: &Yard, kind: &str) -> usize {
+    let shown = expect(yard, 0, &["journal", "show", "--json"]);
+    let events = shown.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events.filter(|event| event["type"] == kind).count()
+}
+
+fn trusted() -> Yard {
+    let yard = Yard::new();
+    yard.trust();
+    yard
+}
+
+#[test]
+fn nothing_runs_before_the_project_is_trusted_in_its_present_state() {
+    let yard = Yard::new();
+    let refused = expect(&yard, 3, &["call", "count"]);
+    assert!(refused.err.contains("you have not trusted this project yet"), "{refused}");
+    let command = refused.err.lines().find_map(|line| line.split("stockade trust ").nth(1)).unwrap().to_owned();
+    assert!(!yard.places().journal(&yard.root()).exists(), "a runtime was started");
+    let digest = command.split_whitespace().nth(1).unwrap();
+    expect(&yard, 3, &["trust", "--digest", &"0".repeat(64)]);
+    expect(&yard, 3, &["trust"]);
+    expect(&yard, 3, &["call", "count"]);
+    expect(&yard, 0, &["trust", "--digest", digest]);
+    expect(&yard, 0, &["call", "count"]);
+    yard.write("policies/more.cedar", "// another file\n");
+    let refused = expect(&yard, 3, &["call", "count"]);
+    assert!(refused.err.contains("changed since you trusted it"), "{refused}");
+    let shown = expect(&yard, 3, &["trust"]);
+    assert!(shown.out.contains("policies/more.cedar is new"), "{shown}");
+    let other = expect(&yard, 3, &["trust", "--digest", digest]);
+    assert!(other.err.contains("not in the state you named"), "{other}");
+}
+
+#[test]
+fn a_call_goes_the_whole_way_and_its_status_says_how_it_ended() {
+    let yard = Yard::new();
+    yard.write(
+        "tools/fail.clad.toml",
+        "[tool]\nname = \"fail\"\nversion = \"1.0.0\"\ndescription = \"Fails\"\nbinary = \"ls\"\n[command]\nexec = \
+         [\"ls\", \"/nowhere\"]\n",
+    );
+    yard.write("policies/no.cedar", "forbid (principal, action, resource == Tool::\"talk.say\");\n");
+    yard.trust();
+    let done = expect(&yard, 0, &["call", "count"]);
+    assert_eq!(done.out, "6 data/in.txt\n");
+    let result = expect(&yard, 0, &["call", "count", "--json"]).json();
+    assert_eq!(result["output"], "6 data/in.txt\n");
+    assert!(result.get("refusal").is_none());
+    for (status, code, arguments) in [
+        (1, "failed", &["call", "fail"][..]),
+        (3, "invalid", &["call", "nosuch"]),
+        (3, "invalid", &["call", "count", "--arg", "extra=1"]),
+        (3, "invalid", &["call", "talk.say", "--arg", "command=not a command"]),
+        (3, "denied", &["call", "talk.say", "--arg", "command=size"]),
+    ] {
+        let refused = expect(&yard, status, arguments);
+        assert!(refused.err.contains(&format!("stockade: {code} by ")), "{refused}");
+        let json = expect(&yard, status, &[arguments, &["--json"]].concat()).json();
+        assert_eq!(json["refusal"]["code"], code, "{json}");
+    }
+    expect(&yard, 2, &["call"]);
+    expect(&yard, 2, &["call", "count", "--arg", "a=1", "--arg", "a=2"]);
+    let nowhere = tempfile::tempdir().unwrap();
+    expect(&yard, 2, &["call", "count", "-C", nowhere.path().to_str().unwrap()]);
+}
+
+#[test]
+fn a_check_judges_and_runs_nothing() {
+    let yard = trusted();
+    let checked = expect(&yard, 0, &["call", "talk.save", "--arg", "command=save", "--check", "--json"]).json();
+    assert_eq!((&checked["permitted"], &checked["needs_person"]), (&Value::Bool(true), &Value::Bool(true)));
+    assert_eq!(checked["contract"]["tool"], "talk.save");
+    assert_eq!(text(&checked, "digest").len(), 64);
+    assert_eq!(checked["policies"][0], "all.cedar:1");
+    expect(&yard, 3, &["call", "talk.save", "--arg", "command=drop", "--check"]);
+    assert_eq!((records(&yard, "call.dispatched"), records(&yard, "approval.asked")), (0, 0));
+}
+
+#[test]
+fn the_same_invocation_id_never_runs_twice() {
+    let yard = trusted();
+    let first = expect(&yard, 0, &["call", "count", "--invocation-id", "once", "--json"]).json();
+    let again = expect(&yard, 0, &["call", "count", "--invocation-id", "once", "--json"]).json();
+    assert_eq!(first, again);
+    assert_eq!(records(&yard, "call.dispatched"), 1);
+    let other = expect(&yard, 0, &["call", "count", "--invocation-id", "twice", "--json"]).json();
+    assert_ne!(first["call"], other["call"]);
+    let misused = &["call", "talk.say", "--arg", "command=size", "--invocation-id", "once"];
+    expect(&yard, 3, misused);
+}
+
+#[test]
+fn an_approver_in_another_terminal_approves_exactly_what_was_shown() {
+    let yard = trusted();
+    let asking = start(&yard, &["call", "talk.ask", "--arg", "command=risky thing", "--reason", "because", "--json"]);
+    let listed = waiting(&yard, 1);
+    let (call, contract) = (text(&listed[0], "call").to_owned(), text(&listed[0], "contract").to_owned());
+    let shown = expect(&yard, 0, &["approvals", "show", &call]);
+    assert!(shown.out.contains("risky thing") && shown.out.contains(&contract), "{shown}");
+    assert!(shown.out.contains("because"), "{shown}");
+    let unasked = expect(&yard, 2, &["approvals", "approve", &call]);
+    assert!(unasked.err.contains("--digest"), "{unasked}");
+    expect(&yard, 3, &["approvals", "approve", &call, "--digest", &"0".repeat(64)]);
+    expect(&yard, 3, &["approvals", "approve", "cffffffff", "--digest", &contract]);
+    assert_eq!(waiting(&yard, 1).len(), 1, "something was decided");
+    expect(&yard, 0, &["approvals", "approve", &call[..10], "--digest", &contract]);
+    let done = ended(asking);
+    assert_eq!(done.status, 0, "{done}");
+    assert!(text(&done.json(), "output").contains("did thing"));
+    expect(&yard, 3, &["approvals", "approve", &call, "--digest", &contract]);
+    assert_eq!(records(&yard, "approval.decided"), 1);
+}
+
+#[test]
+fn a_refusal_reaches_the_caller_with_its_reason_and_silence_is_nobodys_refusal() {
+    let yard = Yard::new();
+    yard.configure(600, 60);
+    yard.trust();
+    let ask = ["call", "talk.ask", "--arg", "command=risky thing"];
+    let asking = start(&yard, &ask);
+    let call = text(&waiting(&yard, 1)[0], "call").to_owned();
+    expect(&yard, 0, &["approvals", "deny", &call, "--reason", "use the other one"]);
+    let refused = ended(asking);
+    assert_eq!(refused.status, 4, "{refused}");
+    assert!(refused.err.contains("rejected by person") && refused.err.contains("use the other one"), "{refused}");
+    yard.configure(1, 60);
+    yard.trust();
+    let expired = expect(&yard, 4, &ask);
+    assert!(expired.err.contains("expired by clock"), "{expired}");
+    assert_eq!((records(&yard, "approval.decided"), records(&yard, "approval.expired")), (1, 1));
+}
+
+#[test]
+fn an_interrupted_call_is_cancelled_and_says_so() {
+    let yard = trusted();
+    let asking = start(&yard, &["call", "talk.ask", "--arg", "command=risky thing"]);
+    waiting(&yard, 1);
+    kill(Pid::from_raw(i32::try_from(asking.id()).unwrap()), Signal::SIGINT).unwrap();
+    assert_eq!(ended(asking).status, 130);
+    let runs = expect(&yard, 0, &["runs", "list", "--json"]).json();
+    assert_eq!(runs[0]["outcome"], "cancelled", "{runs}");
+    assert_eq!((records(&yard, "call.dispatched"), records(&yard, "runtime.stopped")), (0, 1));
+    expect(&yard, 0, &["journal", "verify"]);
+}
+
+/// Escapes a terminal would act on. Tab and line ends are not among them.
+fn has_controls(text: &str) -> bool {
+    text.chars().any(|c| c != '\n' && stockade_protocol::text::is_hidden(c))
+}
+
+#[test]
+fn nothing_a_tool_prints_reaches_a_terminal_raw() {
+    let yard = Yard::new();
+    yard.write("data/in.txt", "\u{1b}]0;title\u{7}\u{1b}[2J\u{202e}evil\u{9b}31m\n");
+    let cat = "[tool]\nname = \"cat\"\nversion = \"1.0.0\"\ndescription = \"\u{202e}Prints\"\nbinary = \
+               \"cat\"\n[command]\nexec = [\"cat\", \"data/in.txt\"]\n[filesystem]\nread = [\"data/in.txt\"]\n";
+    yard.write("tools/cat.clad.toml", cat);
+    yard.trust();
+    let shown = expect(&yard, 0, &["call", "cat"]);
+    assert!(shown.out.contains("\\u{001B}]0;title\\u{0007}") && shown.out.contains("\\u{202E}evil"), "{shown}");
+    for arguments in [
+        &["call", "cat"][..],
+        &["call", "cat", "--json"],
+        &["tools", "list"],
+        &["tools", "list", "--json"],
+        &["journal", "show"],
+        &["journal", "show", "--json"],
+        &["journal", "tail"],
+        &["runs", "list"],
+        &["runs", "list", "--json"],
+    ] {
+        let ran = expect(&yard, 0, arguments);
+        assert!(!has_controls(&ran.out) && !has_controls(&ran.err), "{arguments:?}: {ran}");
+    }
+    let refused = expect(&yard, 3, &["call", "no\u{1b}[2Jsuch"]);
+    assert!(!has_controls(&refused.err), "{refused}");
+    let raw = expect(&yard, 0, &["call", "cat", "--raw"]);
+    assert!(raw.out.contains('\u{1b}'), "--raw into a pipe is the tool's own bytes");
+}
+
+#[test]
+fn a_journal_that_was_changed_does_not_verify() {
+    let yard = trusted();
+    expect(&yard, 0, &["call", "count"]);
+    let intact = expect(&yard, 0, &["journal", "verify", "--json"]).json();
+    assert_eq!(intact["status"], "unanchored", "{intact}");
+    let journal = yard.places().journal(&yard.root());
+    let segment = largest_file(&journal);
+    let mut bytes = fs::read(&segment).unwrap();
+    let at = bytes.len() / 2;
+    bytes[at] ^= 1;
+    fs::write(&segment, bytes).unwrap();
+    let tampered = expect(&yard, 6, &["journal", "verify", journal.to_str().unwrap(), "--json"]).json();
+    assert_eq!(tampered["status"], "tampered", "{tampered}");
+    expect(&yard, 6, &["journal", "verify"]);
+    let refused = expect(&yard, 6, &["call", "count"]);
+    assert!(refused.err.contains("does not verify"), "{refused}");
+    let nowhere = tempfile::tempdir().unwrap();
+    expect(&yard, 6, &["journal", "verify", nowhere.path().to_str().unwrap()]);
+}
+
+fn largest_file(folder: &Path) -> std::path::PathBuf {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    files.max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap()
+}
+
+#[test]
+fn faults_of_the_project_stop_the_start_and_are_all_told() {
+    let yard = trusted();
+    yard.write("stockade.toml", "[sandbox]\ntier = \"docker\"\nnetwork_mode = \"host\"\n");
+    let refused = expect(&yard, 3, &["call", "count"]);
+    assert!(refused.err.contains("stockade.toml:2:8:") && refused.err.contains("stockade.toml:3:16:"), "{refused}");
+    yard.configure(20, 60);
+    yard.write("tools/bad.clad.toml", "[tool]\nname = 1\nversion = \"1\"\n");
+    let checked = expect(&yard, 3, &["tools", "check"]);
+    assert!(checked.out.contains("tools/bad.clad.toml:2:8"), "{checked}");
+    assert!(!expect(&yard, 3, &["tools", "check", "--json"]).json()["faults"].as_array().unwrap().is_empty());
+    fs::remove_file(yard.root().join("tools/bad.clad.toml")).unwrap();
+    expect(&yard, 0, &["tools", "check"]);
+    let schema = expect(&yard, 0, &["tools", "schema", "talk.say"]).json();
+    assert_eq!(schema["properties"]["command"]["type"], "string", "{schema}");
+    expect(&yard, 3, &["tools", "schema", "nosuch"]);
+}
+
+#[test]
+fn a_starter_project_works_and_nothing_is_ever_overwritten() {
+    let yard = Yard::bare();
+    let folder = yard.root().join("new");
+    let folder = folder.to_str().unwrap();
+    expect(&yard, 0, &["init", folder]);
+    let counted = expect(&yard, 0, &["call", "words", "--arg", "file=notes.txt", "-C", folder]);
+    assert!(counted.out.contains("notes.txt"), "{counted}");
+    expect(&yard, 2, &["init", folder]);
+    let run = expect(&yard, 0, &["run", "count", "--headless", "-C", folder]);
+    assert!(run.out.contains("call words: done"), "{run}");
+    expect(&yard, 2, &["run", "count", "--headless", "--agent", "nosuch", "-C", folder]);
+    // A folder whose tools came from elsewhere is not trusted for having been made a project here.
+    let other = yard.root().join("cloned");
+    fs::create_dir_all(other.join("tools")).unwrap();
+    fs::write(other.join("tools/extra.clad.toml"), "").unwrap();
+    let other = other.to_str().unwrap();
+    expect(&yard, 0, &["init", other]);
+    let refused = expect(&yard, 3, &["call", "words", "--arg", "file=notes.txt", "-C", other]);
+    assert!(refused.err.contains("not trusted"), "{refused}");
+}
+
+#[test]
+fn the_demo_does_the_whole_job_and_prints_one_object() {
+    let yard = Yard::bare();
+    let folder = yard.root().join("demo");
+    let shown = expect(&yard, 0, &["demo", folder.to_str().unwrap(), "--headless", "--json", "--approve-all"]);
+    let demo = shown.json();
+    let outcomes: Vec<_> = demo["calls"].as_array().unwrap().iter().map(|call| text(call, "outcome")).collect();
+    assert_eq!(outcomes, ["done"; 4], "{demo}");
+    assert!(demo["calls"].as_array().unwrap().iter().all(|call| text(call, "contract_digest").len() == 64));
+    let file = &demo["created_files"][0];
+    let bytes = fs::read(text(file, "host_path")).unwrap();
+    assert_eq!(file["bytes"].as_u64(), Some(bytes.len() as u64));
+    assert_eq!(text(file, "sha256"), stockade_protocol::digest::Digest::of(&bytes).to_string());
+    assert_eq!(demo["verified"], true);
+    expect(&yard, 0, &["journal", "verify", text(&demo, "journal")]);
+    // The approver that signs everything is the demo's own: its key is in no file, and real receipts were signed.
+    let folder = folder.to_str().unwrap();
+    let journal = expect(&yard, 0, &["journal", "show", "--json", "-C", folder]).out;
+    assert!(journal.contains("\"approver\":\"demo-auto\""), "{journal}");
+    expect(&yard, 2, &["demo", folder, "--headless"]);
+}
+
+#[test]
+fn the_demo_waits_for_an_answer_and_gives_up_as_expired() {
+    let yard = Yard::bare();
+    let expired = expect(&yard, 4, &["demo", "first", "--headless", "--json", "--wait", "1"]).json();
+    assert_eq!(expired["calls"][3]["outcome"], "expired", "{expired}");
+    assert_eq!((&expired["verified"], expired["created_files"].as_array().unwrap().len()), (&Value::Bool(true), 0));
+    let demo = start(&yard, &["demo", "second", "--headless", "--json"]);
+    let folder = yard.root().join("second");
+    let in_demo = || -> Vec<Value> {
+        let program: &mut Command = &mut yard.program();
+        let listed = ran(program.args(["approvals", "list", "--json", "-C"]).arg(&folder).output().unwrap());
+        if listed.status == 0 { listed.json().as_array().unwrap().clone() } else { Vec::new() }
+    };
+    let until = Instant::now() + support::PATIENCE;
+    let listed = loop {
+        let listed = in_demo();
+        if !listed.is_empty() {
+            break listed;
+        }
+        assert!(Instant::now() < until, "the demo never asked");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let folder = folder.to_str().unwrap();
+    let (call, contract) = (text(&listed[0], "call"), text(&listed[0], "contract"));
+    expect(&yard, 0, &["approvals", "approve", call, "--digest", contract, "-C", folder]);
+    let done = ended(demo);
+    assert_eq!(done.status, 0, "{done}");
+    assert_eq!(done.json()["calls"][3]["outcome"], "done");
+}
+
+#[test]
+fn sessions_are_listed_and_closed_from_outside() {
+    let yard = trusted();
+    assert_eq!(expect(&yard, 0, &["sessions", "list", "--json"]).out.trim(), "[]");
+    expect(&yard, 3, &["sessions", "close", "s1"]);
+    let asking = start(&yard, &["call", "talk.hang", "--arg", "command=hang", "--json"]);
+    let until = Instant::now() + support::PATIENCE;
+    let session = loop {
+        let listed = expect(&yard, 0, &["sessions", "list", "--json"]).json();
+        if let Some(session) = listed.as_array().unwrap().first() {
+            break text(session, "session").to_owned();
+        }
+        assert!(Instant::now() < until, "no session came up");
+    };
+    expect(&yard, 0, &["sessions", "close", &session]);
+    let closed = ended(asking);
+    assert_eq!(closed.status, 1, "{closed}");
+    assert_eq!(closed.json()["removal"], "confirmed", "{closed}");
+    expect(&yard, 0, &["doctor"]);
+    assert!(expect(&yard, 0, &["completions", "bash"]).out.contains("stockade"));
+}
