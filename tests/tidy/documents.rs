@@ -223,3 +223,19 @@ fn every_event_is_documented_with_its_members() {
 fn words(text: &str) -> Vec<String> {
     text.split(' ').map(ToOwned::to_owned).collect()
 }
+
+#[test]
+fn every_document_that_code_speaks_of_is_there() {
+    let named = pattern(r"\bdocs/[\w/-]+\.md\b");
+    let (mut findings, mut found) = (Vec::new(), 0);
+    for source in sources() {
+        for hit in named.find_iter(&source.comments) {
+            found += 1;
+            if !root().join(hit.as_str()).exists() {
+                findings.push(format!("{}: {}", source.at(hit.start()), hit.as_str()));
+            }
+        }
+    }
+    none("Documents that comments send their readers to:", &findings);
+    assert!(found > 5, "only {found} were found");
+}

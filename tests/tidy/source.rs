@@ -54,7 +54,7 @@ fn walk(directory: &Path, found: &mut Vec<String>) {
         let entry = entry.unwrap();
         let name = entry.file_name().into_string().unwrap();
         let kind = entry.file_type().unwrap();
-        if kind.is_dir() && name != "target" && name != ".git" {
+        if kind.is_dir() && !matches!(name.as_str(), "target" | ".git" | "stockade-demo") {
             walk(&entry.path(), found);
         } else if kind.is_file() && name != ".git" {
             found.push(entry.path().strip_prefix(root()).unwrap().to_str().unwrap().to_owned());
