@@ -1,5 +1,6 @@
 //! Tests of the whole journal: what is written is found again, and what is changed is found out.
 
+mod golden;
 mod recover;
 mod sink;
 mod tamper;
