@@ -7,6 +7,8 @@
 
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::time::Duration;
 use stockade_protocol::contract::WorkerLimits;
@@ -329,4 +331,69 @@ fn the_doctor_finds_here_what_the_tests_need() {
     // The same trial with a program that is no helper finds the first need unmet.
     let other = probe_with(Path::new("/bin/true"));
     assert!(other.iter().any(|check| check.name == "user namespaces" && !check.ok));
+}
+
+#[tokio::test]
+async fn ordinary_programs_work_inside() {
+    let (_state, boundary) = boundary().await;
+    let mut script = "set -e; export PATH=/usr/bin:/bin
+        ls / | tr '\\n' ' '; echo
+        printf 'b 2\\na 1\\n' | sort | awk '{ sum += $2; print $1 } END { print sum }' | sed 's/^/> /'
+        d=$(mktemp -d); cd $d; seq 1000 > n; gzip n; zcat n.gz | tail -1; find . -name 'n*' | grep -c n
+        id -un; pwd | cut -c1-5; test -t 1 || echo no terminal; echo to stdout > /dev/stdout; hostname
+        (sleep 0.01; exit 4) & wait $! || echo waited $?
+        "
+    .to_owned();
+    let mut expected = "bin dev etc lib lib64 proc sbin tmp usr work \n> a\n> b\n> 3\n1000\n1\nworker\n/tmp/\n\
+        no terminal\nto stdout\nstockade\nwaited 4\n"
+        .to_owned();
+    if Path::new("/usr/bin/python3").exists() {
+        script.push_str(
+            "/usr/bin/python3 -c '
+import threading, subprocess, multiprocessing, socket, tempfile, os
+t = threading.Thread(target=print, args=(\"thread\",), kwargs=dict(flush=True)); t.start(); t.join()
+print(subprocess.run([\"echo\", \"child\"], capture_output=True, text=True).stdout, end=\"\", flush=True)
+with multiprocessing.Pool(2) as pool: print(sum(pool.map(abs, [-1, -2])))
+a, b = socket.socketpair(); a.send(b\"x\"); print(b.recv(1))
+'
+",
+        );
+        expected.push_str("thread\nchild\n3\nb'x'\n");
+    }
+    if Path::new("/usr/bin/ps").exists() {
+        script.push_str("ps -e -o comm= | sort -u | tr '\\n' ' '");
+        expected.push_str("ps sh sort tr ");
+    }
+    let (end, out, err) = run(&boundary, spec(Stdio::Pipes, &script), Vec::new()).await;
+    assert_eq!((out.as_str(), err.as_str(), end.exit), (expected.as_str(), "", Exit::Code(0)));
+}
+
+/// Anybody may give a process the arguments of a helper. One of this user's own is taken for a leftover and removed;
+/// another user's is nobody to be afraid of, and does not keep the boundary from starting.
+#[tokio::test]
+async fn only_this_users_own_processes_count_as_left_over() {
+    let place = tempfile::Builder::new().tempdir_in("/var/tmp").unwrap();
+    std::fs::set_permissions(place.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::write(place.path().join("__launch"), "while :; do sleep 0.05; done").unwrap();
+    let state = tempfile::tempdir().unwrap();
+    let label = state.path().file_name().unwrap().to_str().unwrap().trim_start_matches('.').to_owned();
+    let pretend = |user: Option<u32>| {
+        let mut command = std::process::Command::new("sh");
+        command.args(["__launch", &label]).current_dir(place.path()).process_group(0);
+        if let Some(user) = user {
+            command.uid(user).gid(user);
+        }
+        command.spawn().unwrap()
+    };
+    let mut own = pretend(None);
+    let root = nix::unistd::geteuid().is_root();
+    let mut other = root.then(|| pretend(Some(61_234)));
+    let boundary = start(state.path()).await.unwrap();
+    assert_eq!(boundary.removed_leftovers(), 1);
+    assert!(!own.wait().unwrap().success());
+    if let Some(other) = &mut other {
+        assert!(other.try_wait().unwrap().is_none(), "another user's process was killed");
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
 }

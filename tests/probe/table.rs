@@ -153,6 +153,7 @@ pub(crate) const TABLE: &[Attempt] = &[
     attempt(KERNEL, "i386_call", "a call by the i386 table", &["SIGSYS"], ALL_FILTERS),
     attempt(KERNEL, "host_name", "learn the host's name", &["ENOENT"], &[Rule::UtsNamespace]),
     attempt(KERNEL, "shared_memory", "find a System V segment of the host's", &["ENOENT"], &[Rule::IpcNamespace]),
+    attempt(KERNEL, "core_handler", "let a crash start the host's core handler", &["EPERM"], CALLS),
     attempt(TERMINALS, "type_into_terminal", "type into the terminal (TIOCSTI)", &["EPERM"], TERMINAL)
         .on_terminal()
         .control(Control::Lifted(&["allowed", "EIO"])),

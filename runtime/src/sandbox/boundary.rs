@@ -2,7 +2,7 @@
 
 use super::doctor;
 use super::error::SandboxError;
-use super::leftovers::{self, Lock};
+use super::leftovers;
 use super::link::{Launched, Link};
 use super::memory;
 use super::profile::Profile;
@@ -66,8 +66,6 @@ struct Shared {
     state: PathBuf,
     removed_leftovers: u32,
     profile_digest: Digest,
-    /// Held over everything else.
-    _lock: Lock,
 }
 
 impl Boundary {
@@ -94,13 +92,13 @@ impl Boundary {
         let (lock, removed_leftovers, supervisor, socket, state) =
             joined.map_err(|error| SandboxError::io("prepare the sandbox", io::Error::other(error)))??;
         let process = i32::try_from(supervisor.id()).unwrap_or_default();
-        let link = tokio::time::timeout(SUPERVISOR_START, Link::new(socket, supervisor))
+        let link = tokio::time::timeout(SUPERVISOR_START, Link::new(socket, supervisor, lock))
             .await
             .map_err(|_elapsed| SandboxError::SupervisorGone)??;
         leftovers::write_lease(&state, process).map_err(|error| SandboxError::io("write the lease", error))?;
         let profile_digest = Profile::standard().digest();
         let link = Arc::new(link);
-        Ok(Self { shared: Arc::new(Shared { link, state, removed_leftovers, profile_digest, _lock: lock }) })
+        Ok(Self { shared: Arc::new(Shared { link, state, removed_leftovers, profile_digest }) })
     }
 
     /// How many workers of an earlier run were found alive at start and removed.

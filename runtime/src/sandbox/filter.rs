@@ -205,6 +205,12 @@ fn compile(rule: Rule) -> Result<BpfProgram, seccompiler::BackendError> {
                 })
                 .collect::<Result<Vec<_>, _>>()?;
             calls.insert(libc::SYS_clone, namespaces);
+            // A limit of one byte keeps a crash from the host's core handler; a limit of none would not.
+            let core = SeccompCondition::new(0, Dword, Op::Eq, u64::from(libc::RLIMIT_CORE))?;
+            calls.insert(libc::SYS_setrlimit, vec![SeccompRule::new(vec![core])?]);
+            let core = SeccompCondition::new(1, Dword, Op::Eq, u64::from(libc::RLIMIT_CORE))?;
+            let sets = SeccompCondition::new(2, Qword, Op::Ne, 0)?;
+            calls.insert(libc::SYS_prlimit64, vec![SeccompRule::new(vec![core, sets])?]);
             build(calls, denied(libc::EPERM))
         }
     }

@@ -26,7 +26,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The user and group that root's workers run as outside their namespace.
-const NOBODY: u32 = 65_534;
+pub(super) const NOBODY: u32 = 65_534;
 /// The user and group that every worker runs as inside. Not the overflow id, so that unmapped files do not look its own.
 pub(super) const INSIDE: u32 = 1000;
 /// Longest specification, bytes.

@@ -4,6 +4,7 @@
 //! the label in the arguments of supervisors, launchers and inits, and the lease that names the last supervisor.
 
 use super::error::SandboxError;
+use super::launcher::NOBODY;
 use super::worker::REMOVAL;
 use super::{LAUNCH, SUPERVISOR};
 use crate::sys;
@@ -137,10 +138,24 @@ fn helper(process: i32, label: &str) -> Option<Helper> {
     if arguments.next()? != label.as_bytes() || ![SUPERVISOR.as_bytes(), LAUNCH.as_bytes()].contains(&role) {
         return None;
     }
+    // Anybody may name a process so; only this user's own can be of an earlier run.
+    if !is_own(process) {
+        return None;
+    }
     let stat = stat(process).ok()?;
     let running = !matches!(stat.first().map(String::as_str), Some("Z" | "X"));
     let group = stat.get(2)?.parse().ok()?;
     running.then_some(Helper { process, group, worker: role == LAUNCH.as_bytes() })
+}
+
+/// Whether a process runs as this user, or as the one that root's workers run as.
+fn is_own(process: i32) -> bool {
+    let own = nix::unistd::geteuid();
+    let users = |line: &str| -> Vec<u32> { line.split_whitespace().filter_map(|user| user.parse().ok()).collect() };
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:")).map(users).unwrap_or_default();
+    let ours = |user: &u32| *user == own.as_raw() || (own.is_root() && *user == NOBODY);
+    !users.is_empty() && users.iter().all(ours)
 }
 
 /// The process that the lease names, when it is still that one.

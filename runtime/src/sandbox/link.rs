@@ -1,6 +1,7 @@
 //! The program's end of the socket to the supervisor.
 
 use super::error::SandboxError;
+use super::leftovers::Lock;
 use super::wire::{self, Ask, Tell};
 use super::worker::{Exit, Fate, WorkerEnd};
 use crate::sys;
@@ -51,6 +52,8 @@ pub(super) struct Link {
     socket: AsyncFd<OwnedFd>,
     state: Arc<Mutex<State>>,
     ended: watch::Receiver<bool>,
+    /// No other program may take the project's sandbox while a boundary or a worker of this one is held.
+    _lock: Lock,
 }
 
 impl Drop for Link {
@@ -67,7 +70,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 
 impl Link {
     /// Takes over a fresh supervisor and waits until it stands.
-    pub(super) async fn new(socket: OwnedFd, supervisor: Child) -> Result<Self, SandboxError> {
+    pub(super) async fn new(socket: OwnedFd, supervisor: Child, lock: Lock) -> Result<Self, SandboxError> {
         let failed = |error: io::Error| SandboxError::io("open the socket to the supervisor", error);
         sys::set_nonblocking(&socket).map_err(failed)?;
         let listening = sys::watch(socket.try_clone().map_err(failed)?).map_err(failed)?;
@@ -87,7 +90,7 @@ impl Link {
             let _ = tokio::task::spawn_blocking(move || { supervisor }.wait()).await;
             end.send_replace(true);
         });
-        Ok(Self { socket, state, ended })
+        Ok(Self { socket, state, ended, _lock: lock })
     }
 
     /// Asks for a worker.

@@ -2,7 +2,8 @@
 //! workers for a test that may run as somebody else.
 //!
 //! `host probe` reads a plan from standard input, lays out what a worker must not find, and runs the probe in workers.
-//! `host live STATE LABEL` holds one live session until it is killed.
+//! `host live STATE LABEL` holds one live session until something is killed.
+//! `host bench ROUNDS` measures starts against bubblewrap's.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,6 +13,7 @@
 )]
 
 mod bait;
+mod bench;
 mod live;
 mod probe;
 
@@ -27,6 +29,7 @@ fn main() {
     match args.as_slice() {
         [_, "probe"] => runtime.block_on(probe::main()),
         [_, "live", state, label] => runtime.block_on(live::main(state, label)),
-        _ => panic!("usage: host probe | host live STATE LABEL"),
+        [_, "bench", rounds] => runtime.block_on(bench::main(rounds)),
+        _ => panic!("usage: host probe | host live STATE LABEL | host bench ROUNDS"),
     }
 }

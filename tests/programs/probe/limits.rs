@@ -1,7 +1,7 @@
 //! More than a worker's share.
 
 use super::{Attempt, Context, Outcome, call, errno};
-use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::resource::{Resource, UsageWho, getrusage, setrlimit};
 use nix::sys::signal::{SigHandler, Signal, kill, signal};
 use nix::sys::time::TimeValLike as _;
 use nix::sys::wait::waitpid;
@@ -21,6 +21,8 @@ pub(crate) const ATTEMPTS: &[(&str, Attempt)] = &[
     ("big_file", big_file),
     ("address_space", address_space),
     ("spin", spin),
+    // The limit itself is one byte; of zero the handler takes no notice.
+    ("core_handler", |_| setrlimit(Resource::RLIMIT_CORE, 0, 0)),
 ];
 
 fn fork_bomb(context: &Context) -> Outcome {

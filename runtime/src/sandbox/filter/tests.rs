@@ -95,6 +95,18 @@ fn clone_makes_processes_and_threads_but_no_namespaces() {
 }
 
 #[test]
+fn the_limit_on_core_files_can_be_read_but_not_set() {
+    let core = u64::from(libc::RLIMIT_CORE);
+    assert_eq!(answer(X86_64, libc::SYS_setrlimit, [core, 1, 0, 0, 0, 0]), errno(libc::EPERM));
+    assert_eq!(answer(X86_64, libc::SYS_prlimit64, [0, core, 1, 0, 0, 0]), errno(libc::EPERM));
+    assert_eq!(answer(X86_64, libc::SYS_prlimit64, [0, core, 1 << 40, 0, 0, 0]), errno(libc::EPERM));
+    assert_eq!(answer(X86_64, libc::SYS_prlimit64, [0, core, 0, 1, 0, 0]), ALLOW);
+    let files = u64::from(libc::RLIMIT_NOFILE);
+    assert_eq!(answer(X86_64, libc::SYS_prlimit64, [0, files, 1, 0, 0, 0]), ALLOW);
+    assert_eq!(answer(X86_64, libc::SYS_setrlimit, [files, 1, 0, 0, 0, 0]), ALLOW);
+}
+
+#[test]
 fn only_three_socket_families_exist() {
     for family in 0..64u64 {
         let expected = if matches!(family, 1 | 2 | 10) { ALLOW } else { errno(libc::EAFNOSUPPORT) };

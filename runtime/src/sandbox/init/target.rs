@@ -55,6 +55,9 @@ fn confine(
         sys::keep_descriptors();
     }
     let (program, argv, environment) = strings(spec)?;
+    // Not zero: a core handler of the host's, which runs as root there, is called in spite of zero but not of one. The
+    // filters keep it so.
+    lower(Resource::RLIMIT_CORE, 1)?;
     for rule in FILTER_RULES.into_iter().filter(|rule| has(*rule)) {
         let program = filters.get(rule).map(Vec::as_slice).unwrap_or_default();
         seccompiler::apply_filter(program).map_err(|error| Fault::new(rule.enforcer(), error.to_string()))?;
@@ -165,18 +168,21 @@ fn limit(spec: &WorkerSpec) -> Result<(), Fault> {
         (Some(Rule::FileSizeLimit), Resource::RLIMIT_FSIZE, limits.file_bytes),
         (Some(Rule::AddressSpaceLimit), Resource::RLIMIT_AS, limits.address_space_bytes),
         (Some(Rule::CpuLimit), Resource::RLIMIT_CPU, limits.cpu_seconds),
-        (None, Resource::RLIMIT_CORE, 0),
         (None, Resource::RLIMIT_MEMLOCK, 0),
         (None, Resource::RLIMIT_MSGQUEUE, 0),
     ] {
         if rule.is_none_or(|rule| spec.profile.has(rule)) {
-            // Never above what this process was given: only root could, and need not.
-            let (_, most) = getrlimit(resource).step(format!("read {resource:?}"))?;
-            let value = value.min(most);
-            setrlimit(resource, value, value).step(format!("limit {resource:?} to {value}"))?;
+            lower(resource, value)?;
         }
     }
     Ok(())
+}
+
+/// Sets a limit, never above what this process was given: only root could, and need not.
+fn lower(resource: Resource, value: u64) -> Result<(), Fault> {
+    let (_, most) = getrlimit(resource).step(format!("read {resource:?}"))?;
+    let value = value.min(most);
+    setrlimit(resource, value, value).step(format!("limit {resource:?} to {value}"))
 }
 
 fn say(speak: &OwnedFd, word: &Word) -> std::io::Result<()> {
