@@ -237,6 +237,20 @@ mod tests {
     }
 
     #[test]
+    fn the_documented_table_is_this_one() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/command-line.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        let codes =
+            "invalid unavailable denied rejected expired stale failed limit timeout cancelled in_doubt unpublished";
+        for word in codes.split(' ') {
+            let code: RefusalCode = serde_json::from_value(word.into()).unwrap();
+            let row = format!("| {} |", Exit::from(code).status());
+            let row = page.lines().find(|line| line.starts_with(&row)).unwrap_or_else(|| panic!("no row {row}"));
+            assert!(row.contains(&format!("`{word}`")), "{word} is not in {row}");
+        }
+    }
+
+    #[test]
     fn a_run_tells_first_of_an_approval_that_was_not_given() {
         use RefusalCode::{Denied, Expired};
         assert_eq!(of_run(RunOutcome::Done, []), Exit::Done);
