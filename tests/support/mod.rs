@@ -1,6 +1,8 @@
 //! A project in a temporary directory and a runtime on it, with the real boundary: workers start from the real program.
 #![allow(dead_code, unreachable_pub, missing_docs, reason = "each test binary uses its part")]
 
+pub mod tui;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -49,7 +49,7 @@ impl Tui {
                 }
             }
         });
-        let screen = vt100::Parser::new(rows, columns, 0);
+        let screen = vt100::Parser::new(rows.try_into().unwrap(), columns.try_into().unwrap(), 0);
         Self { child, keyboard: File::from(master), line: slave, before, output, screen, raw: Vec::new() }
     }
 
@@ -78,6 +78,24 @@ impl Tui {
     /// Reads until `text` is on the screen.
     pub fn sees(&mut self, text: &str) {
         self.until(text, |screen| screen.contains(text));
+    }
+
+    /// Opens the oldest card, waits until it takes answers, and presses `key` until it is taken: a program reads the
+    /// screen faster than the workbench knows that its frame has been shown, and such a key is dropped.
+    pub fn answer(&mut self, key: &str, taken: impl Fn(&str) -> bool) {
+        self.keys("w");
+        self.sees("APPROVE?");
+        loop {
+            self.until("an armed card", |screen| {
+                screen.contains("approve once  armed") && !screen.contains("armed in")
+            });
+            self.keys(key);
+            // A dropped key begins the second anew, which is seen as a countdown.
+            self.until("the key's effect", |screen| taken(screen) || screen.contains("armed in"));
+            if taken(&self.text()) {
+                return;
+            }
+        }
     }
 
     fn take(&mut self, bytes: &[u8]) {
