@@ -101,6 +101,33 @@ fn a_card_is_armed_by_being_written_not_by_time() {
 }
 
 #[test]
+fn the_key_works_only_once_a_frame_that_offers_it_was_written() {
+    let mut bench = Bench::seeing(&one(drop_card()), (80, 24));
+    bench.keys("w");
+    // The countdown was written and nothing since: the person still reads "armed in 1.0 s".
+    bench.now += 1_500;
+    bench.screen.update(Input::Tick(Timestamp(bench.now)));
+    bench.keys("A");
+    assert_eq!(decided(&bench), []);
+    bench.wait(1_200).keys("A");
+    assert_eq!(decided(&bench), [(call(5), Decision::Approve)]);
+}
+
+#[test]
+fn a_digest_that_is_not_that_of_what_waits_is_never_sent() {
+    let mut bench = Bench::seeing(&one(drop_card()), (80, 24));
+    bench.keys("w").wait(1_200);
+    let desk = bench.screen.desk.as_mut().expect("a card");
+    let shown = std::mem::replace(&mut desk.shown, Digest::of("another card"));
+    bench.keys("A").wait(1_200).keys("n");
+    assert_eq!(decided(&bench), []);
+    assert!(bench.text().contains("no longer what is asked"), "{}", bench.text());
+    bench.screen.desk.as_mut().expect("a card").shown = shown;
+    bench.wait(1_200).keys("A");
+    assert_eq!(decided(&bench), [(call(5), Decision::Approve)]);
+}
+
+#[test]
 fn one_press_decides_one_call() {
     let mut script = two();
     let known = script.events.len();
