@@ -3,7 +3,7 @@
 use crate::exit::{Exit, Failure};
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write as _;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 /// Files of a project: path and text.
@@ -38,6 +38,11 @@ pub(crate) const STARTER: Files = carried!("starter":
     "tools/words.clad.toml",
 );
 
+/// Makes a folder that only its owner can write to, whatever the umask; it must not be there yet.
+pub(crate) fn make_folder(folder: &Path) -> std::io::Result<()> {
+    DirBuilder::new().mode(0o755).create(folder)
+}
+
 /// Writes the files below `folder`. Nothing is ever overwritten: when one of them is there already, none is written.
 pub(crate) fn write(folder: &Path, files: Files) -> Result<(), Failure> {
     let there: Vec<&str> =
@@ -55,7 +60,8 @@ pub(crate) fn write(folder: &Path, files: Files) -> Result<(), Failure> {
         if let Some(parent) = place.parent() {
             DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(failed)?;
         }
-        let mut file = OpenOptions::new().write(true).create_new(true).open(&place).map_err(failed)?;
+        // Whatever the umask allows, nobody else may write what decides about a project.
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&place).map_err(failed)?;
         file.write_all(text.as_bytes()).map_err(failed)?;
     }
     Ok(())

@@ -350,6 +350,31 @@ fn the_demo_does_the_whole_job_and_prints_one_object() {
 }
 
 #[test]
+fn a_demo_in_which_a_call_fails_is_not_done() {
+    let yard = Yard::bare();
+    let demo = start(&yard, &["demo", "demo", "--headless", "--json"]);
+    let folder = yard.root().join("demo");
+    let asked = || {
+        let listed = ran(yard.program().args(["approvals", "list", "-C"]).arg(&folder).output().unwrap());
+        listed.out.contains("report.save")
+    };
+    let until = Instant::now() + support::PATIENCE;
+    while !asked() {
+        assert!(Instant::now() < until, "the demo never asked");
+    }
+    // What the contract was frozen with changes: the approval comes too late.
+    fs::write(folder.join("data/orders.csv"), "changed").unwrap();
+    let program = &mut yard.program();
+    let listed = ran(program.args(["approvals", "list", "--json", "-C"]).arg(&folder).output().unwrap()).json();
+    let (call, contract) = (text(&listed[0], "call"), text(&listed[0], "contract"));
+    expect(&yard, 0, &["approvals", "approve", call, "--digest", contract, "-C", folder.to_str().unwrap()]);
+    let done = ended(demo);
+    assert_eq!(done.status, 3, "{done}");
+    assert_eq!(done.json()["calls"][3]["outcome"], "stale", "{done}");
+    assert!(done.json()["created_files"].as_array().unwrap().is_empty());
+}
+
+#[test]
 fn the_demo_waits_for_an_answer_and_gives_up_as_expired() {
     let yard = Yard::bare();
     let expired = expect(&yard, 4, &["demo", "first", "--headless", "--json", "--wait", "1"]).json();

@@ -79,9 +79,9 @@ fn make(folder: Option<&Path>, wait: Option<u32>, places: &Places) -> Result<Pat
             .why(error)
             .next("name a folder that is not there yet: stockade demo DIR")
     };
-    std::fs::create_dir(&folder).map_err(failed)?;
+    starter::make_folder(&folder).map_err(failed)?;
     starter::write(&folder, DEMO)?;
-    std::fs::create_dir(folder.join(DEMO_OUTPUT)).map_err(failed)?;
+    starter::make_folder(&folder.join(DEMO_OUTPUT)).map_err(failed)?;
     if let Some(seconds) = wait {
         let path = folder.join(CONFIGURATION_FILE);
         let text = std::fs::read_to_string(&path).map_err(failed)?;
@@ -104,7 +104,7 @@ fn free_name() -> PathBuf {
 
 fn tell(ended: &Ended, journal: &Path, as_json: bool) -> Exit {
     let report = verify::verify(journal);
-    let exit = if report.is_intact() { ended.exit() } else { Exit::Unverified };
+    let exit = if report.is_intact() { ended.strict_exit() } else { Exit::Unverified };
     if as_json {
         terminal::json(&json!({
             "run_id": ended.run, "calls": ended.calls(), "created_files": ended.created_files(), "journal": journal,

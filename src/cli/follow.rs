@@ -47,6 +47,12 @@ impl Ended {
         of_run(self.outcome, refusals.map(|refusal| refusal.code))
     }
 
+    /// The status of a run in which every call is to succeed: that of the first that did not.
+    pub(crate) fn strict_exit(&self) -> Exit {
+        let refused = self.results.iter().find_map(|result| result.refusal.as_ref());
+        refused.map_or_else(|| self.exit(), |refusal| refusal.code.into())
+    }
+
     /// Each call: tool, outcome, contract digest.
     pub(crate) fn calls(&self) -> Vec<Value> {
         self.results
