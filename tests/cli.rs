@@ -15,6 +15,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use support::Yard;
+use support::tui::Tui;
 
 /// What a program printed and how it ended.
 struct Ran {
@@ -192,6 +193,52 @@ fn an_approver_in_another_terminal_approves_exactly_what_was_shown() {
     assert!(text(&done.json(), "output").contains("did thing"));
     expect(&yard, 3, &["approvals", "approve", &call, "--digest", &contract]);
     assert_eq!(records(&yard, "approval.decided"), 1);
+}
+
+/// Runs `stockade` on a terminal, where it may ask.
+fn on_terminal(yard: &Yard, arguments: &[&str]) -> Tui {
+    let root = yard.root();
+    let arguments: Vec<&str> = arguments.iter().copied().chain(["-C", root.to_str().unwrap()]).collect();
+    let environment = yard.environment();
+    let environment: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    Tui::start(&arguments, &environment, 120, 40)
+}
+
+#[test]
+fn on_a_terminal_the_whole_call_is_shown_and_only_the_word_approves_it() {
+    let yard = trusted();
+    let asking = start(&yard, &["call", "talk.ask", "--arg", "command=risky thing", "--json"]);
+    let waits = waiting(&yard, 1);
+    let (call, card) = (text(&waits[0], "call"), text(&waits[0], "text"));
+    for (answer, status) in [("\r", 4), ("y\r", 4), ("approve\r", 0)] {
+        let mut terminal = on_terminal(&yard, &["approvals", "approve", call]);
+        terminal.sees("Type approve:");
+        // Rows end where words do on this wide a screen, so every line of the card is one.
+        for line in card.lines() {
+            let shown: String = line.chars().take(100).collect();
+            assert!(terminal.text().contains(shown.trim_end()), "{line} is not on\n{}", terminal.text());
+        }
+        terminal.keys(answer);
+        assert_eq!(terminal.end().status.code(), Some(status), "{answer:?}");
+        assert_eq!(records(&yard, "approval.decided"), usize::from(status == 0), "{answer:?}");
+    }
+    assert_eq!(ended(asking).status, 0);
+}
+
+#[test]
+fn on_a_terminal_trust_is_asked_for_once() {
+    let yard = Yard::new();
+    let mut terminal = on_terminal(&yard, &["call", "count"]);
+    terminal.sees("Type yes:");
+    assert!(terminal.text().contains("policies/all.cedar"), "{}", terminal.text());
+    terminal.keys("\r");
+    assert_eq!(terminal.end().status.code(), Some(3));
+    let mut terminal = on_terminal(&yard, &["call", "count"]);
+    terminal.sees("Type yes:");
+    terminal.keys("yes\r");
+    let done = terminal.end();
+    assert_eq!(done.status.code(), Some(0), "{}", done.text);
+    expect(&yard, 0, &["call", "count"]);
 }
 
 #[test]
