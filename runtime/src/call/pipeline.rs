@@ -72,7 +72,8 @@ impl Cancelled {
         }
     }
 
-    fn now(&self) -> Option<Refusal> {
+    /// Why the call must be given up, if it must be by now.
+    pub(crate) fn now(&self) -> Option<Refusal> {
         if Instant::now() >= self.run_deadline {
             return Some(Refusal::new(RefusalCode::Timeout, Authority::Clock, "the run reached its deadline"));
         }

@@ -58,6 +58,9 @@ pub(crate) async fn work(
     let tools: Vec<String> = world.tools.names().map(ToOwned::to_owned).collect();
     let events = world.journal.events();
     for _ in 0..agent.max_turns {
+        if let Some(refusal) = cancelled.now() {
+            return Worked::given_up(&refusal);
+        }
         // Built from the journal and nothing else: what is not recorded cannot reach a model.
         let request = project(&events.pull(0, usize::MAX), run.id, &tools);
         let requested = canon::digest(&request).map(|digest| TurnEvent::ModelRequested {
