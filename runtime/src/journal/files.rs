@@ -188,10 +188,16 @@ impl Dir {
     /// returned file.
     pub(super) fn lock(&self) -> Result<File, JournalError> {
         let mut file = self.open_file(LOCK, OFlags::RDWR | OFlags::CREATE)?;
-        if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            let mut text = String::new();
-            let pid = file.read_to_string(&mut text).ok().and_then(|_bytes| text.trim().parse().ok());
-            return Err(JournalError::Busy { dir: self.path.clone(), pid });
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let mut text = String::new();
+                let pid = file.read_to_string(&mut text).ok().and_then(|_bytes| text.trim().parse().ok());
+                return Err(JournalError::Busy { dir: self.path.clone(), pid });
+            }
+            Err(error) => {
+                return Err(JournalError::io(format!("lock {}", self.path(LOCK).display()))(error.into()));
+            }
         }
         file.set_len(0)
             .and_then(|()| writeln!(file, "{}", std::process::id()))

@@ -22,7 +22,7 @@ pub enum Status {
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fault {
-    /// The file it is in.
+    /// The file it is in. A name from disk: draw through `SafeText`.
     pub file: String,
     /// The record, by position from 0, when one can be named.
     #[serde(skip_serializing_if = "Option::is_none")]

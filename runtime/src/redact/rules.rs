@@ -75,6 +75,8 @@ pub(super) struct Rule {
 pub(super) struct Rules {
     pub(super) rules: Vec<Rule>,
     starts: Vec<Vec<u16>>,
+    /// One bit a slot: whether any rule starts there.
+    taken: Vec<u64>,
 }
 
 /// How many leading bytes a rule is looked up by. Each rule begins with that many single bytes.
@@ -85,7 +87,22 @@ impl Rules {
     pub(super) fn starting(&self, last: [u8; LOOKUP]) -> &[u16] {
         self.starts.get(slot(last)).map_or(&[], Vec::as_slice)
     }
+
+    /// How many bytes pass, after those before them, until one may complete the beginning of a rule.
+    pub(super) fn plain(&self, before: [u8; LOOKUP], bytes: &[u8]) -> usize {
+        let mut slot = slot(before);
+        for (at, byte) in bytes.iter().enumerate() {
+            slot = (slot << 5 | usize::from(byte & 31)) & (SLOTS - 1);
+            if self.taken[slot >> 6] >> (slot & 63) & 1 == 1 {
+                return at;
+            }
+        }
+        bytes.len()
+    }
 }
+
+/// Five bits of each byte that rules are looked up by.
+const SLOTS: usize = 1 << (5 * LOOKUP);
 
 fn slot(last: [u8; LOOKUP]) -> usize {
     last.iter().fold(0, |slot, byte| slot << 5 | usize::from(byte & 31))
@@ -97,7 +114,7 @@ pub(super) static RULES: LazyLock<Rules> = LazyLock::new(|| {
     providers(&mut rules);
     headers(&mut rules);
     assignments(&mut rules);
-    let mut starts = vec![Vec::new(); 1 << (5 * LOOKUP)];
+    let mut starts = vec![Vec::new(); SLOTS];
     for (at, rule) in rules.iter().enumerate() {
         let first: Vec<&Set> = rule.items.iter().take(LOOKUP).map(|item| &item.set).collect();
         let &[a, b, c] = first.as_slice() else { continue };
@@ -106,7 +123,13 @@ pub(super) static RULES: LazyLock<Rules> = LazyLock::new(|| {
             list.push(at);
         }
     }
-    Rules { rules, starts }
+    let mut taken = vec![0; SLOTS / 64];
+    for (slot, word) in
+        starts.iter().zip(0..SLOTS).filter_map(|(list, slot)| (!list.is_empty()).then_some((slot, slot >> 6)))
+    {
+        taken[word] |= 1_u64 << (slot & 63);
+    }
+    Rules { rules, starts, taken }
 });
 
 fn word() -> Set {

@@ -118,10 +118,37 @@ impl Forms {
 
     fn write(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> bool {
         let mut replaced = false;
-        for byte in bytes {
-            replaced |= self.take(*byte, out);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            rest = self.pass(rest, out);
+            if let Some((byte, after)) = rest.split_first() {
+                replaced |= self.take(*byte, out);
+                rest = after;
+            }
         }
         replaced
+    }
+
+    /// Passes on what nothing can come of, as long as nothing has begun; returns the bytes after it.
+    fn pass<'a>(&mut self, bytes: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
+        if !self.fits.is_empty() || !matches!(self.mode, Mode::Plain) {
+            return bytes;
+        }
+        let [_, before @ ..] = self.last;
+        let (plain, rest) = bytes.split_at(self.rules.plain(before, bytes));
+        out.extend_from_slice(plain);
+        self.position += plain.len() as u64;
+        for byte in plain.iter().skip(plain.len().saturating_sub(self.last.len())) {
+            self.remember(*byte);
+        }
+        rest
+    }
+
+    fn remember(&mut self, byte: u8) {
+        self.last.rotate_left(1);
+        if let Some(last) = self.last.last_mut() {
+            *last = byte;
+        }
     }
 
     fn flush(&mut self, out: &mut Vec<u8>) {
@@ -174,12 +201,8 @@ impl Forms {
                 }
             });
         }
-        self.last.rotate_left(1);
-        let [before, newest @ ..] = &mut self.last;
-        if let Some(last) = newest.last_mut() {
-            *last = byte;
-        }
-        let (before, newest) = (*before, *newest);
+        self.remember(byte);
+        let [before, newest @ ..] = self.last;
         // Behind a replacement stands its mark, whatever stood there before.
         let fresh = position < self.replaced + LOOKUP as u64;
         for at in rules.starting(newest) {
