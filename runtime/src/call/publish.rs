@@ -62,3 +62,6 @@ pub(super) async fn blocking<T: Send + 'static>(
         Err(_) => Err(Refusal::new(RefusalCode::Failed, Authority::Grant, "the file broker stopped unexpectedly")),
     }
 }
+
+#[cfg(test)]
+mod tests;
