@@ -203,6 +203,10 @@ impl From<StartError> for Failure {
             StartError::Boundary(error) => Self::new(Exit::Unavailable, WHAT)
                 .why(error)
                 .next("`stockade doctor` says what is missing and the command that changes it"),
+            StartError::Trust(error) => error.into(),
+            StartError::Untrusted { .. } => {
+                Self::new(Exit::Denied, WHAT).why(error).next("`stockade trust` shows its state and asks")
+            }
             StartError::Lock(_) | StartError::Place(_) | StartError::Busy | StartError::Grant(_) => {
                 Self::new(Exit::Internal, WHAT).why(error)
             }

@@ -125,6 +125,7 @@ impl Door {
             environment: environment::deployment(),
             executable: PathBuf::from("/proc/self/exe"),
             approvers,
+            person: Principal::person(own_account().name),
             ports: Ports::system(),
         };
         let runtime = match Box::pin(Runtime::start(project, &self.places, options)).await {

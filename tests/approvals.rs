@@ -328,3 +328,25 @@ async fn a_secret_in_a_reason_is_shown_recorded_and_signed_only_as_its_mark() {
     runtime.stop().await.unwrap();
     support::verified(runtime.journal_path());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_untrusted_or_changed_project_is_not_started() {
+    use stockade_runtime::StartError;
+    use stockade_runtime::project::{Environment, Project};
+    let yard = Yard::new();
+    let options = || stockade_runtime::Options {
+        environment: Environment::Development,
+        executable: env!("CARGO_BIN_EXE_stockade").into(),
+        approvers: Vec::new(),
+        person: stockade_protocol::ids::Principal::person("tester"),
+        ports: stockade_runtime::ports::Ports::system(),
+    };
+    let start = || Runtime::start(Project::open(&yard.root()).unwrap(), &yard.places(), options());
+    assert!(matches!(start().await, Err(StartError::Untrusted { .. })));
+    yard.trust();
+    let runtime = start().await.unwrap();
+    runtime.stop().await.unwrap();
+    drop(runtime);
+    yard.write("policies/more.cedar", "permit (principal, action, resource);\n");
+    assert!(matches!(start().await, Err(StartError::Untrusted { .. })));
+}

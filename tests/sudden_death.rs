@@ -15,6 +15,8 @@ use support::Yard;
 
 /// Times each victim is killed.
 const TIMES: u32 = 50;
+/// Times in one project.
+const BATCH: u32 = 5;
 /// How long anything of the run may stay.
 const LEFT: Duration = Duration::from_secs(5);
 
@@ -135,25 +137,23 @@ async fn accounted(yard: &Yard, seen: &mut u64, context: &str) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn nothing_survives_sudden_death_and_everything_is_accounted_for() {
-    let yard = Yard::new();
-    yard.write(
-        "tools/talk.clad.toml",
-        &support::TALK.replace("human_approval = true\nfinalize = true", "finalize = true"),
-    );
-    yard.write("agents/busy.toml", AGENT);
-    yard.trust();
-    let label = yard.places().project_state(&yard.root()).file_name().unwrap().to_str().unwrap().to_owned();
+/// One victim, `TIMES` times. A fresh project now and then keeps the journals short.
+async fn dies(victim: Victim) {
     let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64 | 1;
     let mut random = Random(seed);
-    let mut seen = 0;
-    for victim in [Victim::Program, Victim::Supervisor, Victim::Launcher, Victim::All] {
-        for time in 0..TIMES {
-            let context = format!("{victim:?} {time}, seed {seed}");
+    for batch in 0..TIMES / BATCH {
+        let yard = Yard::new();
+        let save = "human_approval = true\nfinalize = true";
+        yard.write("tools/talk.clad.toml", &support::TALK.replace(save, "finalize = true"));
+        yard.write("agents/busy.toml", AGENT);
+        yard.trust();
+        let label = yard.places().project_state(&yard.root()).file_name().unwrap().to_str().unwrap().to_owned();
+        let mut seen = 0;
+        for time in 0..BATCH {
+            let context = format!("{victim:?} {}, seed {seed}", batch * BATCH + time);
             let mut program = start(&yard);
             until("a session starts", Duration::from_secs(30), || !processes(&label, "__launch").is_empty());
-            std::thread::sleep(Duration::from_micros(random.below(400_000)));
+            std::thread::sleep(Duration::from_micros(random.below(300_000)));
             let own = i32::try_from(program.id()).unwrap();
             let (supervisors, launchers) = (processes(&label, "__supervisor"), processes(&label, "__launch"));
             match victim {
@@ -170,4 +170,24 @@ async fn nothing_survives_sudden_death_and_everything_is_accounted_for() {
             accounted(&yard, &mut seen, &context).await;
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_survives_the_programs_death_and_everything_is_accounted_for() {
+    dies(Victim::Program).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_survives_the_supervisors_death_and_everything_is_accounted_for() {
+    dies(Victim::Supervisor).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_survives_a_launchers_death_and_everything_is_accounted_for() {
+    dies(Victim::Launcher).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_survives_the_death_of_all_at_once_and_everything_is_accounted_for() {
+    dies(Victim::All).await;
 }

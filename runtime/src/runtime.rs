@@ -9,7 +9,8 @@ use crate::manifest::ToolSet;
 use crate::policy::Policies;
 use crate::ports::Ports;
 use crate::project::{
-    Environment, LockError, PlaceError, Places, Privacy, PrivateDirectory, Project, ProjectError, ProjectLock,
+    Environment, LockError, PlaceError, Places, Privacy, PrivateDirectory, Project, ProjectError, ProjectLock, Trust,
+    TrustError,
 };
 use crate::recovery;
 use crate::redact::Redactor;
@@ -21,8 +22,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use stockade_protocol::command::{Command, Reply};
+use stockade_protocol::digest::Digest;
 use stockade_protocol::event::{Event, EventSource as _, JournalEvent, RunOutcome, RuntimeEvent};
-use stockade_protocol::ids::{CallId, PrincipalKind, RunId, SessionId};
+use stockade_protocol::ids::{CallId, Principal, PrincipalKind, RunId, SessionId};
 use stockade_protocol::refusal::{Authority, Refusal, RefusalCode};
 use stockade_protocol::request::{Origin, ToolCallRequest};
 use stockade_protocol::result::{CallResult, Removal};
@@ -40,6 +42,8 @@ pub struct Options {
     pub executable: PathBuf,
     /// Name and public key (64 hex digits) of those who may sign receipts.
     pub approvers: Vec<(String, String)>,
+    /// The person who trusts the project and whose places these are.
+    pub person: Principal,
     /// Clock and random source.
     pub ports: Ports,
 }
@@ -56,6 +60,19 @@ pub enum StartError {
     /// A directory of stockade's own is not private.
     #[error(transparent)]
     Place(#[from] PlaceError),
+    /// What is known of trusted projects cannot be read: then none is trusted.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// The person does not trust the project in this state.
+    #[error(
+        "the project in {root} is not trusted in the state {digest}: nothing in it runs. Look at it, then trust it"
+    )]
+    Untrusted {
+        /// The project.
+        root: String,
+        /// Its state.
+        digest: Digest,
+    },
     /// Another process has the project open.
     #[error("another stockade has this project open. Join it, or end it first")]
     Busy,
@@ -113,6 +130,9 @@ impl Runtime {
     /// # Errors
     /// When anything that would be enforced is not there or not as it was trusted. Nothing has run then.
     pub async fn start(project: Project, places: &Places, options: Options) -> Result<Self, StartError> {
+        if project.trust(places)? != Trust::Trusted {
+            return Err(StartError::Untrusted { root: project.root_text().to_owned(), digest: project.digest() });
+        }
         let lock = project.lock(places)?.ok_or(StartError::Busy)?;
         let root = project.root().to_owned();
         let tools = ToolSet::load(&root).map_err(StartError::Tools)?;
@@ -127,7 +147,7 @@ impl Runtime {
         let ports = options.ports.clone();
         let (journal, _) = Journal::open(&journal_path, &places.journal_key(&root), redactor.clone(), ports.clone())?;
         let boundary = Boundary::start(BoundaryOptions {
-            executable: options.executable,
+            executable: options.executable.clone(),
             state: places.project_state(&root),
             label: label(&places.project_state(&root)),
         })
@@ -161,11 +181,11 @@ impl Runtime {
             lock: Arc::new(lock),
         };
         let runtime = Self { inner: Arc::new(inner) };
-        runtime.announce(&options.approvers).await?;
+        runtime.announce(&options).await?;
         Ok(runtime)
     }
 
-    async fn announce(&self, approvers: &[(String, String)]) -> Result<(), StartError> {
+    async fn announce(&self, options: &Options) -> Result<(), StartError> {
         let world = &self.inner.world;
         let note = |event| Entry { run: None, session: None, call: None, event };
         world
@@ -181,7 +201,16 @@ impl Runtime {
                 tools: world.tools.names().map(ToOwned::to_owned).collect(),
             })))
             .await?;
-        for (name, key) in approvers {
+        let trusted = RuntimeEvent::Trusted { configuration: world.project.digest(), by: options.person.clone() };
+        let last = world.journal.events().pull(0, usize::MAX).into_iter().rev().find_map(|seen| match &seen.event {
+            Event::Runtime(event @ RuntimeEvent::Trusted { .. }) => Some(event.clone()),
+            _ => None,
+        });
+        // Once for each state: the journal shows since when this state is trusted.
+        if last.as_ref() != Some(&trusted) {
+            world.journal.append(note(Event::Runtime(trusted))).await?;
+        }
+        for (name, key) in &options.approvers {
             let known = JournalEvent::ApproverKey { name: name.clone(), key: key.clone() };
             world.journal.append(note(Event::Journal(known))).await?;
             world.approvals.register(name, key);

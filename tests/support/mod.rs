@@ -189,8 +189,10 @@ impl Yard {
             environment: Environment::Development,
             executable: env!("CARGO_BIN_EXE_stockade").into(),
             approvers: vec![("tester".to_owned(), self.approver.public())],
+            person: Principal::person("tester"),
             ports: Ports::system(),
         };
+        self.trust();
         Runtime::start(Project::open(&self.root()).unwrap(), &self.places(), options).await
     }
 
