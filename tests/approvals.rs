@@ -341,7 +341,8 @@ async fn an_untrusted_or_changed_project_is_not_started() {
         person: stockade_protocol::ids::Principal::person("tester"),
         ports: stockade_runtime::ports::Ports::system(),
     };
-    let start = || Runtime::start(Project::open(&yard.root()).unwrap(), &yard.places(), options());
+    let places = yard.places();
+    let start = || Runtime::start(Project::open(&yard.root()).unwrap(), &places, options());
     assert!(matches!(start().await, Err(StartError::Untrusted { .. })));
     yard.trust();
     let runtime = start().await.unwrap();
