@@ -223,7 +223,8 @@ async fn a_frozen_supervisor_neither_keeps_a_worker_alive_nor_stands_in_for_its_
     let result = work.await.unwrap();
     // The worker's end was seen without the supervisor, and only that made the publication possible.
     assert_eq!((result.refusal.as_ref(), result.removal), (None, Some(Removal::Confirmed)), "{result:?}");
-    let first = launched.iter().any(|pid| fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(in_use));
+    let first =
+        launched.iter().any(|pid| fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| in_use(&stat)));
     kill(frozen[0], Signal::SIGCONT).unwrap();
     assert!(!first, "a process of the worker was left when its output was published");
     runtime.stop().await.unwrap();
@@ -231,7 +232,7 @@ async fn a_frozen_supervisor_neither_keeps_a_worker_alive_nor_stands_in_for_its_
 }
 
 /// Whether this is the `stat` of a process that is not merely waiting to be reaped.
-fn in_use(stat: String) -> bool {
+fn in_use(stat: &str) -> bool {
     !stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))
 }
 

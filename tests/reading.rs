@@ -6,7 +6,7 @@
 mod support;
 
 use serde_json::Value;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 use stockade_protocol::text::is_hidden;
 use support::Yard;
@@ -54,16 +54,14 @@ fn on_terminal(yard: &Yard, arguments: &[&str]) -> Ended {
     terminal(yard, arguments).end()
 }
 
-fn asking(yard: &Yard) -> (Child, String) {
-    let mut command = yard.program();
-    command.args(["call", "talk.ask", "--arg", "command=risky thing", "--reason", ATTACK]);
-    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+/// The call that waits for a person, once there is one.
+fn waiting(yard: &Yard) -> String {
     let end = Instant::now() + support::PATIENCE;
     loop {
         let (_, listed) = piped(yard, &["approvals", "list", "--json"]);
         let listed: Value = serde_json::from_str(&listed).unwrap();
         if let Some(call) = listed[0]["call"].as_str() {
-            return (child, call.to_owned());
+            return call.to_owned();
         }
         assert!(Instant::now() < end, "nothing came to wait");
         std::thread::sleep(Duration::from_millis(50));
@@ -75,7 +73,10 @@ fn what_the_journal_holds_is_shown_and_never_acted_on() {
     let yard = attacked();
     let (_, runs) = piped(&yard, &["runs", "list", "--json"]);
     let runs: Value = serde_json::from_str(&runs).unwrap();
-    let (mut child, call) = asking(&yard);
+    let mut asking = yard.program();
+    asking.args(["call", "talk.ask", "--arg", "command=risky thing", "--reason", ATTACK]);
+    let mut asking = asking.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let call = waiting(&yard);
     let runs: Vec<&str> = runs.as_array().unwrap().iter().map(|run| run["run"].as_str().unwrap()).collect();
     let mut commands: Vec<Vec<&str>> = vec![
         vec!["journal", "show"],
@@ -111,7 +112,7 @@ fn what_the_journal_holds_is_shown_and_never_acted_on() {
     }
     assert!(seen >= 4, "the attack was in what {seen} commands showed");
     let (status, _) = piped(&yard, &["approvals", "deny", &call, "--reason", "no"]);
-    assert_eq!((status, child.wait().unwrap().code()), (0, Some(4)));
+    assert_eq!((status, asking.wait().unwrap().code()), (0, Some(4)));
 }
 
 #[test]
