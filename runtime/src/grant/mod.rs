@@ -6,7 +6,7 @@
 //!
 //! A grant goes one way: [`Grants::prepare`] gives a [`Prepared`], whose [`Prepared::recheck`] is asked right before
 //! dispatch; after the worker is gone [`Prepared::stage`] gives a [`Candidate`], whose [`Candidate::intent`] is made
-//! durable before [`Candidate::publish`]. After a crash [`reconcile`] settles an intent that has no end.
+//! durable before [`Candidate::publish`]. After a crash [`reconcile()`] settles an intent that has no end.
 //!
 //! What this module never does: it never follows a symbolic or magic link, never leaves the project's mount, never
 //! opens a project's control files or stockade's own, never replaces an existing entry, and never trusts a size it

@@ -54,7 +54,7 @@ impl Chain {
         }
     }
 
-    /// Takes the next line, without its end, and what [`record::parse`] made of it.
+    /// Takes the next line, without its end, and what [`super::record::parse`] made of it.
     pub(super) fn feed(&mut self, line: &[u8], parsed: &Result<Record<'_>, String>) {
         let at = self.count;
         match parsed {
