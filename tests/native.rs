@@ -337,14 +337,14 @@ fn the_doctor_finds_here_what_the_tests_need() {
 async fn ordinary_programs_work_inside() {
     let (_state, boundary) = boundary().await;
     let mut script = "set -e; export PATH=/usr/bin:/bin
-        ls / | tr '\\n' ' '; echo
+        ls / | grep -v lib64 | tr '\\n' ' '; echo
         printf 'b 2\\na 1\\n' | sort | awk '{ sum += $2; print $1 } END { print sum }' | sed 's/^/> /'
         d=$(mktemp -d); cd $d; seq 1000 > n; gzip n; zcat n.gz | tail -1; find . -name 'n*' | grep -c n
         id -un; pwd | cut -c1-5; test -t 1 || echo no terminal; echo to stdout > /dev/stdout; hostname
         (sleep 0.01; exit 4) & wait $! || echo waited $?
         "
     .to_owned();
-    let mut expected = "bin dev etc lib lib64 proc sbin tmp usr work \n> a\n> b\n> 3\n1000\n1\nworker\n/tmp/\n\
+    let mut expected = "bin dev etc lib proc sbin tmp usr work \n> a\n> b\n> 3\n1000\n1\nworker\n/tmp/\n\
         no terminal\nto stdout\nstockade\nwaited 4\n"
         .to_owned();
     if Path::new("/usr/bin/python3").exists() {
@@ -361,8 +361,8 @@ a, b = socket.socketpair(); a.send(b\"x\"); print(b.recv(1))
         expected.push_str("thread\nchild\n3\nb'x'\n");
     }
     if Path::new("/usr/bin/ps").exists() {
-        script.push_str("ps -e -o comm= | sort -u | tr '\\n' ' '");
-        expected.push_str("ps sh sort tr ");
+        script.push_str("ps -e -o comm= > /tmp/ps; sort -u /tmp/ps");
+        expected.push_str("ps\nsh\n");
     }
     let (end, out, err) = run(&boundary, spec(Stdio::Pipes, &script), Vec::new()).await;
     assert_eq!((out.as_str(), err.as_str(), end.exit), (expected.as_str(), "", Exit::Code(0)));
