@@ -110,3 +110,53 @@ fn replay_shows_what_was_there() {
     assert!(ended.status.success(), "{}", ended.text);
     ended.terminal_is_given_back();
 }
+
+/// Sequences that set a colour.
+fn coloured(raw: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(raw);
+    let styles = text.split("\u{1b}[").skip(1).filter_map(|rest| {
+        let end = rest.find(|c: char| !(c.is_ascii_digit() || c == ';'))?;
+        rest[end..].starts_with('m').then(|| rest[..end].to_owned())
+    });
+    styles.flat_map(|style| style.split(';').map(str::to_owned).collect::<Vec<_>>()).any(|number| {
+        number.parse::<u32>().is_ok_and(|number| matches!(number, 30..=38 | 40..=48 | 90..=97 | 100..=107))
+    })
+}
+
+#[test]
+fn without_colours_every_state_is_said_in_text() {
+    for (what, extra) in
+        [("no colour", &[("NO_COLOR", "1")][..]), ("a vt100", &[("TERM", "vt100"), ("LANG", "C"), ("LC_ALL", "C")])]
+    {
+        let yard = Yard::bare();
+        let environment = yard.environment();
+        let mut environment: Vec<(&str, &str)> =
+            environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        environment.extend(extra);
+        let folder = yard.root().join("demo");
+        let mut workbench = Tui::start(&["demo", folder.to_str().unwrap()], &environment, 120, 40);
+        workbench.sees("1 waiting");
+        workbench.sees("waits for you [w]");
+        workbench.keys("w");
+        workbench.sees("APPROVE?");
+        workbench.until("the countdown or the armed key", |screen| screen.contains("armed"));
+        workbench.answer("r", |screen| screen.contains("why refused"));
+        workbench.keys("not today\r");
+        workbench.sees("0 waiting");
+        workbench.until("the refusal", |screen| screen.contains("rejected") || screen.contains("refused"));
+        workbench.until("rest", |screen| screen.contains("0 runs"));
+        workbench.keys("q");
+        let ended = workbench.end();
+        ended.terminal_is_given_back();
+        assert!(!coloured(&ended.raw), "{what}: a colour was drawn");
+        if what == "a vt100" {
+            assert!(ended.raw.is_ascii(), "{what}: more than ASCII was drawn");
+        }
+    }
+    // The control: with colours there are some.
+    let yard = Yard::bare();
+    let mut workbench = demo(&yard, 120, 40);
+    workbench.sees("1 waiting");
+    workbench.signal(Signal::SIGTERM);
+    assert!(coloured(&workbench.end().raw));
+}
