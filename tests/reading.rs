@@ -193,3 +193,16 @@ fn every_shell_gets_completions() {
     }
     assert_eq!(piped(&yard, &["completions", "nosuch"]).0, 2);
 }
+
+#[test]
+fn a_mistyped_command_is_told_as_such() {
+    let yard = Yard::bare();
+    let told = |word: &str| {
+        let output = yard.program().arg(word).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (status, text) = told("journla");
+    assert!(status == Some(2) && text.contains("journla is neither a command nor a folder"), "{text}");
+    let (status, text) = told(".");
+    assert!(status == Some(2) && text.contains("needs a terminal"), "a folder is one: {text}");
+}

@@ -27,6 +27,11 @@ use tokio::task::JoinSet;
 
 /// Opens the workbench on the project in `folder`.
 pub(crate) async fn run(folder: Option<PathBuf>) -> Result<Exit, Failure> {
+    // A mistyped command arrives here as the name of a folder.
+    if let Some(folder) = folder.as_deref().filter(|folder| !folder.is_dir()) {
+        return Err(Failure::new(Exit::Usage, format!("{} is neither a command nor a folder", folder.display()))
+            .next("`stockade --help` lists the commands; `stockade DIR` opens the project in a folder"));
+    }
     require_terminal()?;
     let root = ProjectArg::new(folder).root()?;
     let link = door(&root)?.open().await?;
