@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::io::Read as _;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -331,6 +331,25 @@ fn the_doctor_finds_here_what_the_tests_need() {
     // The same trial with a program that is no helper finds the first need unmet.
     let other = probe_with(Path::new("/bin/true"));
     assert!(other.iter().any(|check| check.name == "user namespaces" && !check.ok));
+}
+
+/// What the program was started with, e.g. the master of its own terminal, must not live on in its helpers.
+#[tokio::test]
+async fn helpers_hold_nothing_that_the_program_was_started_with() {
+    // Unlike everything that this program opens otherwise, these are inherited by what it executes.
+    let (read, write) = nix::unistd::pipe().unwrap();
+    let (_state, boundary) = boundary().await;
+    let mut worker = boundary.launch(spec(TERMINAL, "echo up; sleep 1000"), Vec::new()).await.unwrap();
+    let mut master = terminal(&mut worker);
+    until(&mut master, "up").await;
+    let is_closed = || {
+        let mut ends = [nix::poll::PollFd::new(read.as_fd(), nix::poll::PollFlags::POLLIN)];
+        nix::poll::poll(&mut ends, 2000u16).unwrap() > 0
+    };
+    assert!(!is_closed(), "the pipe is open while this program holds it");
+    drop(write);
+    assert!(is_closed(), "a helper holds a pipe that this program has closed");
+    worker.kill().await;
 }
 
 #[tokio::test]

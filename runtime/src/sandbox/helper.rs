@@ -1,5 +1,6 @@
 //! What supervisor, launcher and init have in common at their start.
 
+use crate::sys;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout};
@@ -8,9 +9,11 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-/// Moves the socket that the process was started with away from descriptor 0, puts an empty device there, and names
-/// the process in process lists.
+/// Closes whatever the program was itself started with and passed on unknowingly, such as the master of its own
+/// terminal, which would then never hang up. Moves the socket away from descriptor 0, puts an empty device there, and
+/// names the process in process lists. The first thing a helper does.
 pub(super) fn take_socket(name: &str) -> io::Result<OwnedFd> {
+    sys::close_inherited()?;
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     nothing_on_standard_streams()?;
     prctl::set_name(&CString::new(name)?)?;
