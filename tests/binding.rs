@@ -172,6 +172,7 @@ async fn without_anybody_who_may_sign_nothing_runs_and_the_record_says_so() {
         environment: Environment::Development,
         executable: env!("CARGO_BIN_EXE_stockade").into(),
         approvers: Vec::new(),
+        person: person().principal,
         ports: Ports::system(),
     };
     let runtime = Runtime::start(Project::open(&yard.root()).unwrap(), &yard.places(), options).await.unwrap();
