@@ -175,6 +175,7 @@ async fn without_anybody_who_may_sign_nothing_runs_and_the_record_says_so() {
         person: person().principal,
         ports: Ports::system(),
     };
+    yard.trust();
     let runtime = Runtime::start(Project::open(&yard.root()).unwrap(), &yard.places(), options).await.unwrap();
     let run = open_run(&runtime, &person()).await;
     let work = asking(&runtime, &person(), run, "talk.ask");
