@@ -152,7 +152,13 @@ async fn dies(victim: Victim) {
         for time in 0..BATCH {
             let context = format!("{victim:?} {}, seed {seed}", batch * BATCH + time);
             let mut program = start(&yard);
-            until("a session starts", Duration::from_secs(30), || !processes(&label, "__launch").is_empty());
+            let mut ended = None;
+            until("a session starts", Duration::from_secs(30), || {
+                ended = program.try_wait().unwrap();
+                ended.is_some() || !processes(&label, "__launch").is_empty()
+            });
+            // On a machine that stood still meanwhile the run may be over; it must then have ended well.
+            assert!(ended.is_none_or(|status| status.success()), "{context}: {ended:?}");
             std::thread::sleep(Duration::from_micros(random.below(300_000)));
             let own = i32::try_from(program.id()).unwrap();
             let (supervisors, launchers) = (processes(&label, "__supervisor"), processes(&label, "__launch"));
