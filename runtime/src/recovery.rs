@@ -4,14 +4,14 @@
 use crate::call::World;
 use crate::grant;
 use crate::journal::{Entry, JournalError};
-use crate::runtime::Invocation;
+use crate::redact::Redactor;
+use crate::run::{self, Key, Known};
 use std::collections::{BTreeMap, HashMap};
 use stockade_protocol::event::{
     ApprovalEvent, CallEvent, Event, EventEnvelope, EventSource as _, GrantEvent, PublicationIntent, RunEvent,
     RunOutcome, RuntimeEvent, SessionEvent,
 };
 use stockade_protocol::ids::{CallId, RunId, SessionId};
-use stockade_protocol::request::ToolCallRequest;
 use stockade_protocol::result::Removal;
 
 /// What is open at the end of a journal.
@@ -23,16 +23,16 @@ struct Open {
     sessions: BTreeMap<SessionId, Option<RunId>>,
     publications: Vec<(Option<RunId>, Option<CallId>, PublicationIntent)>,
     receipts: Vec<String>,
-    requests: HashMap<CallId, (String, ToolCallRequest)>,
-    invocations: HashMap<(String, String), Invocation>,
+    named: HashMap<CallId, Key>,
+    invocations: HashMap<Key, Known>,
 }
 
 impl Open {
-    fn apply(&mut self, envelope: &EventEnvelope) {
+    fn apply(&mut self, envelope: &EventEnvelope, redactor: &Redactor) {
         match &envelope.event {
             Event::Run(RunEvent::Started { .. }) => self.runs.extend(envelope.run),
             Event::Run(RunEvent::Ended { .. }) => self.runs.retain(|run| Some(*run) != envelope.run),
-            Event::Call(event) => self.apply_call(envelope, event),
+            Event::Call(event) => self.apply_call(envelope, event, redactor),
             Event::Session(SessionEvent::Opened { .. }) => {
                 self.sessions.extend(envelope.session.map(|session| (session, envelope.run)));
             }
@@ -52,16 +52,17 @@ impl Open {
         }
     }
 
-    fn apply_call(&mut self, envelope: &EventEnvelope, event: &CallEvent) {
+    fn apply_call(&mut self, envelope: &EventEnvelope, event: &CallEvent, redactor: &Redactor) {
         let Some(call) = envelope.call else { return };
         match event {
             CallEvent::Requested { request, principal, .. } => {
                 self.calls.insert(call, (envelope.run, false));
-                if let Some(id) = &request.invocation_id {
-                    let principal = principal.to_string();
+                if let Some(id) = &request.invocation_id
+                    && let Ok(asked) = run::asked(request, redactor)
+                {
                     let key = (principal.clone(), id.clone());
-                    self.invocations.entry(key).or_insert_with(|| Invocation::Open(request.clone()));
-                    self.requests.insert(call, (principal, request.clone()));
+                    self.invocations.entry(key.clone()).or_insert(Known { asked, end: None });
+                    self.named.insert(call, key);
                 }
             }
             CallEvent::Recorded { .. } => {
@@ -69,12 +70,11 @@ impl Open {
                     open.1 = true;
                 }
             }
-            CallEvent::Finished { result } => {
+            CallEvent::Finished { .. } => {
                 self.calls.remove(&call);
-                if let Some((principal, request)) = self.requests.remove(&call)
-                    && let Some(id) = request.invocation_id.clone()
-                {
-                    self.invocations.insert((principal, id), Invocation::Ended(request, result.clone()));
+                let named = self.named.remove(&call);
+                if let Some(known) = named.and_then(|key| self.invocations.get_mut(&key)) {
+                    known.end = Some(envelope.seq);
                 }
             }
             // A call that was lost has not run, but its id stays used: the caller was told nothing and must ask anew.
@@ -87,11 +87,11 @@ impl Open {
 }
 
 /// Settles what is open and says so in the journal. Returns the invocation ids that were ever used.
-pub(crate) async fn settle(world: &World) -> Result<HashMap<(String, String), Invocation>, JournalError> {
+pub(crate) async fn settle(world: &World) -> Result<HashMap<Key, Known>, JournalError> {
     let events = world.journal.events();
     let mut open = Open::default();
     for envelope in events.pull(0, usize::MAX) {
-        open.apply(&envelope);
+        open.apply(&envelope, &world.redactor);
     }
     for receipt in &open.receipts {
         world.approvals.remember(receipt);

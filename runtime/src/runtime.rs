@@ -14,17 +14,17 @@ use crate::project::{
 };
 use crate::recovery;
 use crate::redact::Redactor;
-use crate::run::{self, Runs, Worked};
+use crate::run::{self, Claim, Invocations, Runs, Worked};
 use crate::sandbox::{Boundary, BoundaryOptions, SandboxError};
 use crate::session::{Control, Sessions};
-use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use stockade_protocol::command::{Command, Reply};
 use stockade_protocol::digest::Digest;
-use stockade_protocol::event::{Event, EventSource as _, JournalEvent, RunOutcome, RuntimeEvent};
+use stockade_protocol::event::{CallEvent, Event, EventSource as _, JournalEvent, RunOutcome, RuntimeEvent};
 use stockade_protocol::ids::{CallId, Principal, PrincipalKind, RunId, SessionId};
+use stockade_protocol::limits;
 use stockade_protocol::refusal::{Authority, Refusal, RefusalCode};
 use stockade_protocol::request::{Origin, ToolCallRequest};
 use stockade_protocol::result::{CallResult, Removal};
@@ -108,19 +108,20 @@ impl std::fmt::Debug for Runtime {
 struct Inner {
     world: Arc<World>,
     runs: Arc<Runs>,
-    invocations: Mutex<HashMap<(String, String), Invocation>>,
+    invocations: Invocations,
     journal_path: PathBuf,
     /// Held for as long as the runtime lives, and its control socket.
     lock: Arc<ProjectLock>,
 }
 
-/// What is known of a caller's invocation id.
-#[derive(Debug, Clone)]
-pub(crate) enum Invocation {
-    /// It is at work, or its end was never recorded.
-    Open(ToolCallRequest),
-    /// It ended so.
-    Ended(ToolCallRequest, Box<CallResult>),
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // The last handle is gone without a stop: what lives is told to end. The supervisor removes what does not.
+        for run in self.runs.close() {
+            run.cancel(Refusal::new(RefusalCode::Cancelled, Authority::Person, "stockade was dropped"));
+        }
+        self.world.sessions.close_all();
+    }
 }
 
 impl Runtime {
@@ -176,7 +177,7 @@ impl Runtime {
         let inner = Inner {
             world,
             runs: Arc::new(Runs::default()),
-            invocations: Mutex::new(invocations),
+            invocations: Invocations::new(invocations),
             journal_path,
             lock: Arc::new(lock),
         };
@@ -248,9 +249,8 @@ impl Runtime {
     /// When the journal cannot be closed.
     pub async fn stop(&self) -> Result<Removal, JournalError> {
         let world = &self.inner.world;
-        for run in self.inner.runs.of(None) {
-            self.inner.runs.end(&run, world, cancelled("stockade was ended")).await;
-        }
+        let runs = &self.inner.runs;
+        runs.end_all(runs.close(), world, "stockade was ended").await;
         let removal = world.boundary.stop().await;
         let stopped = Event::Runtime(RuntimeEvent::Stopped {});
         world.journal.append(Entry { run: None, session: None, call: None, event: stopped }).await?;
@@ -259,103 +259,105 @@ impl Runtime {
     }
 
     async fn call(&self, caller: &Caller, request: ToolCallRequest, run: Option<RunId>) -> Result<CallResult, Refusal> {
-        let world = &self.inner.world;
-        let key = request.invocation_id.clone().map(|id| (caller.principal.to_string(), id));
-        if let Some(key) = &key
-            && let Some(known) = self.claim(key, &request)
-        {
-            return known;
-        }
-        let owned = match run {
-            Some(id) => self.inner.runs.owned(id, &caller.principal, caller.connection).ok_or_else(|| {
-                Refusal::new(RefusalCode::Invalid, Authority::Person, format!("there is no open run {id}"))
-            }),
-            None => {
-                let title = request.tool.clone();
-                self.open_run(caller, &title).await
-            }
-        };
-        let run_of_its_own = run.is_none();
-        let owner = match owned {
-            Ok(owner) => owner,
-            Err(refusal) => {
-                self.release(key.as_ref());
-                return Err(refusal);
-            }
-        };
-        // Dropping this future drops the sender, which tells the call to give up; its end is journaled all the same.
+        // A task of its own: dropping this future drops the sender, which tells the call to give up, and what was begun
+        // is brought to its end and journaled all the same.
         let (gone, signal) = watch::channel(None);
-        let mut cancelled: Cancelled = owner.cancelled();
-        cancelled.signals.push(signal);
-        let busy = owner.busy();
-        let asked = Asked {
-            id: CallId::from_bits(world.ports.random()),
-            run: owner.id,
-            principal: caller.principal.clone(),
-            origin: caller.origin,
-            request: request.clone(),
-        };
-        let at_work = self.clone();
-        let task = tokio::spawn(async move {
-            let world = Arc::clone(&at_work.inner.world);
-            let result = call::run(asked, &world, &cancelled).await;
-            drop(busy);
-            if let Some(key) = key {
-                let ended = Invocation::Ended(request, Box::new(result.clone()));
-                at_work.invocations().insert(key, ended);
-            }
-            if run_of_its_own {
-                let outcome = if result.refusal.is_none() { RunOutcome::Done } else { RunOutcome::Failed };
-                let reason = result.refusal.as_ref().map(ToString::to_string);
-                let worked = Worked { outcome, answer: None, reason };
-                at_work.inner.runs.end(&owner, &world, worked).await;
-            }
-            result
-        });
-        let result = task.await.map_err(|_stopped| {
-            Refusal::new(RefusalCode::InDoubt, Authority::Journal, "the call's task stopped unexpectedly")
-                .next("`stockade journal tail` shows how far it got")
-        });
+        let (at_work, caller) = (self.clone(), caller.clone());
+        let task = tokio::spawn(async move { at_work.carry(&caller, request, run, signal).await });
+        let result = task.await.unwrap_or_else(|_stopped| Err(stopped()));
         drop(gone);
         result
     }
 
-    /// The answer for an invocation id that was seen before; claims one that was not.
-    fn claim(&self, key: &(String, String), request: &ToolCallRequest) -> Option<Result<CallResult, Refusal>> {
-        let mut invocations = self.invocations();
-        let same = |before: &ToolCallRequest| before.tool == request.tool && before.arguments == request.arguments;
-        match invocations.get(key) {
-            None => {
-                invocations.insert(key.clone(), Invocation::Open(request.clone()));
-                None
-            }
-            Some(Invocation::Open(before) | Invocation::Ended(before, _)) if !same(before) => {
-                let reason = "this invocation id was used for another call: the same id never runs twice";
-                Some(Err(Refusal::new(RefusalCode::Invalid, Authority::Journal, reason).next("Use a new id")))
-            }
-            Some(Invocation::Ended(_, result)) => Some(Ok((**result).clone())),
-            Some(Invocation::Open(_)) => {
-                let reason = "a call with this invocation id was started and its end is not recorded";
-                Some(Err(Refusal::new(RefusalCode::InDoubt, Authority::Journal, reason)
-                    .next("`stockade runs list` shows it; a person must look whether it took effect")))
-            }
+    async fn carry(
+        &self,
+        caller: &Caller,
+        request: ToolCallRequest,
+        run: Option<RunId>,
+        signal: watch::Receiver<Option<Refusal>>,
+    ) -> Result<CallResult, Refusal> {
+        let world = &self.inner.world;
+        let id = CallId::from_bits(world.ports.random());
+        // Its run comes with the run: nothing is journaled before.
+        let none = RunId::from_bits([0; 16]);
+        let mut asked = Asked::new(id, none, caller.principal.clone(), caller.origin, request, &world.redactor);
+        let key = asked.request.invocation_id.clone().map(|id| (caller.principal.clone(), id));
+        if let Some(key) = &key
+            && let Some(known) = self.claim(key, &asked.request)?
+        {
+            return Ok(known);
         }
+        let entered = match run {
+            Some(id) => self.inner.runs.owned(id, &caller.principal, caller.connection).ok_or_else(|| no_run(id)),
+            None => self.open_run(caller, &asked.request.tool).await,
+        };
+        let entered = entered.and_then(|run| run.busy().map(|busy| (run.clone(), busy)).ok_or_else(|| no_run(run.id)));
+        let (owner, busy) = match entered {
+            Ok(entered) => entered,
+            Err(refusal) => {
+                if let Some(key) = &key {
+                    self.inner.invocations.release(key);
+                }
+                return Err(refusal);
+            }
+        };
+        asked.run = owner.id;
+        let mut cancelled: Cancelled = owner.cancelled();
+        cancelled.signals.push(signal);
+        let task = {
+            let world = Arc::clone(world);
+            tokio::spawn(async move { call::run(asked, &world, &cancelled).await })
+        };
+        let result = match task.await {
+            Ok((result, end)) => {
+                if let Some(key) = &key {
+                    self.inner.invocations.ended(key, end);
+                }
+                Ok(result)
+            }
+            Err(_) => {
+                let event = Event::Call(CallEvent::InDoubt {});
+                // When it cannot be written either, the next start finds the call open and says the same.
+                drop(world.journal.append(Entry { run: Some(owner.id), session: None, call: Some(id), event }).await);
+                Err(stopped())
+            }
+        };
+        drop(busy);
+        if run.is_none() {
+            let worked = match &result {
+                Ok(result) => Worked::of_call(result),
+                Err(refusal) => Worked { outcome: RunOutcome::Failed, answer: None, reason: Some(refusal.to_string()) },
+            };
+            self.inner.runs.end(&owner, world, worked).await;
+        }
+        result
     }
 
-    fn release(&self, key: Option<&(String, String)>) {
-        if let Some(key) = key {
-            self.invocations().remove(key);
+    /// The recorded result for an invocation id that was seen before; claims one that was not.
+    fn claim(&self, key: &run::Key, request: &ToolCallRequest) -> Result<Option<CallResult>, Refusal> {
+        let world = &self.inner.world;
+        let asked = run::asked(request, &world.redactor)
+            .map_err(|error| Refusal::new(RefusalCode::Invalid, Authority::Manifest, error.to_string()))?;
+        match self.inner.invocations.claim(key, asked) {
+            Claim::Fresh => Ok(None),
+            Claim::Refused(refusal) => Err(refusal),
+            Claim::Ended(end) => match self.events().pull(end, 1).first().map(|record| &record.event) {
+                Some(Event::Call(CallEvent::Finished { result })) => Ok(Some((**result).clone())),
+                _ => {
+                    let reason = format!("record {end} should hold the result of this invocation id and does not");
+                    Err(Refusal::new(RefusalCode::InDoubt, Authority::Journal, reason)
+                        .next("`stockade journal verify` checks the journal"))
+                }
+            },
         }
-    }
-
-    fn invocations(&self) -> std::sync::MutexGuard<'_, HashMap<(String, String), Invocation>> {
-        self.inner.invocations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn open_run(&self, caller: &Caller, title: &str) -> Result<Arc<run::Run>, Refusal> {
-        let world = &self.inner.world;
-        let (principal, origin) = (caller.principal.clone(), caller.origin);
-        self.inner.runs.open(world, principal, origin, Some(caller.connection), title, RUN).await
+        let (runs, world) = (Arc::clone(&self.inner.runs), Arc::clone(&self.inner.world));
+        let (principal, origin, connection) = (caller.principal.clone(), caller.origin, Some(caller.connection));
+        let title = title.to_owned();
+        let opening = tokio::spawn(async move { runs.open(&world, principal, origin, connection, &title, RUN).await });
+        opening.await.unwrap_or_else(|_stopped| Err(stopped()))
     }
 
     async fn start_agent(&self, name: &str, prompt: String) -> Result<RunId, Refusal> {
@@ -371,7 +373,7 @@ impl Runtime {
         let title = if prompt.trim().is_empty() { name.to_owned() } else { format!("{name}: {prompt}") };
         let run = self.inner.runs.open(&world, principal, Origin::Loop, None, &title, deadline).await?;
         let id = run.id;
-        let busy = run.busy();
+        let busy = run.busy().ok_or_else(|| no_run(id))?;
         let runs = Arc::clone(&self.inner.runs);
         tokio::spawn(async move {
             let inference = run::client(&agent.provider);
@@ -400,21 +402,16 @@ impl Runtime {
         let world = &self.inner.world;
         let slot = world.sessions.find(id).ok_or_else(|| no_session(id))?;
         let run = self.inner.runs.find(slot.binding.run).ok_or_else(|| no_session(id))?;
-        let _busy = run.busy();
+        let _busy = run.busy().ok_or_else(|| no_session(id))?;
         let request = ToolCallRequest {
             tool: "take_over".to_owned(),
             arguments: [("session".to_owned(), id.to_string())].into(),
             invocation_id: None,
             reason: None,
         };
-        let asked = Asked {
-            id: CallId::from_bits(world.ports.random()),
-            run: run.id,
-            principal: caller.principal.clone(),
-            origin: caller.origin,
-            request,
-        };
-        Ok(call::take_over(asked, slot, world, &run.cancelled()).await)
+        let call = CallId::from_bits(world.ports.random());
+        let asked = Asked::new(call, run.id, caller.principal.clone(), caller.origin, request, &world.redactor);
+        Ok(call::take_over(asked, slot, caller.connection, world, &run.cancelled()).await)
     }
 
     async fn answer(&self, caller: &Caller, command: Command) -> Result<Reply, Refusal> {
@@ -426,13 +423,10 @@ impl Runtime {
                 Ok(Reply::Result { result: Box::new(result) })
             }
             Command::Check { request } => {
-                let asked = Asked {
-                    id: CallId::from_bits(world.ports.random()),
-                    run: RunId::from_bits(world.ports.random()),
-                    principal: caller.principal.clone(),
-                    origin: caller.origin,
-                    request,
-                };
+                let call = CallId::from_bits(world.ports.random());
+                let run = RunId::from_bits(world.ports.random());
+                let (principal, origin) = (caller.principal.clone(), caller.origin);
+                let asked = Asked::new(call, run, principal, origin, request, &world.redactor);
                 call::check(asked, world).await
             }
             Command::StartRun { agent, prompt } => {
@@ -467,6 +461,10 @@ impl Runtime {
                 let bytes = base64::engine::general_purpose::STANDARD.decode(bytes).map_err(|error| {
                     Refusal::new(RefusalCode::Invalid, Authority::Person, format!("the bytes are not base64: {error}"))
                 })?;
+                if bytes.len() > limits::COMMAND_BYTES {
+                    let reason = format!("more than {} bytes cannot be typed at once", limits::COMMAND_BYTES);
+                    return Err(Refusal::new(RefusalCode::Invalid, Authority::Person, reason).next("Type less"));
+                }
                 self.ask(caller, session, |by, reply| Control::Type { by, bytes, reply }).await.map(done)
             }
             Command::Events { from, max, wait_ms } => {
@@ -501,8 +499,7 @@ impl Runtime {
             PrincipalKind::Person => self.inner.runs.find(id),
             PrincipalKind::Agent => self.inner.runs.owned(id, &caller.principal, caller.connection),
         };
-        let unknown = || Refusal::new(RefusalCode::Invalid, Authority::Person, format!("there is no open run {id}"));
-        let run = run.ok_or_else(unknown)?;
+        let run = run.ok_or_else(|| no_run(id))?;
         let own = run.connection == Some(caller.connection) && run.principal == caller.principal;
         let worked = if own {
             Worked { outcome: RunOutcome::Done, answer: None, reason: None }
@@ -545,9 +542,9 @@ impl Serve for Runtime {
     }
 
     async fn caller_gone(&self, caller: &Caller) {
-        for run in self.inner.runs.of(Some(caller.connection)) {
-            self.inner.runs.end(&run, &self.inner.world, cancelled("its client went away")).await;
-        }
+        let (runs, world) = (&self.inner.runs, &self.inner.world);
+        runs.end_all(runs.abandon(caller.connection), world, "its client went away").await;
+        world.sessions.release(caller.connection).await;
     }
 }
 
@@ -558,6 +555,16 @@ fn label(state: &std::path::Path) -> String {
 
 fn cancelled(reason: &str) -> Worked {
     Worked { outcome: RunOutcome::Cancelled, answer: None, reason: Some(reason.to_owned()) }
+}
+
+fn no_run(id: RunId) -> Refusal {
+    Refusal::new(RefusalCode::Invalid, Authority::Person, format!("there is no open run {id}"))
+        .next("Open a run, or call without one")
+}
+
+fn stopped() -> Refusal {
+    Refusal::new(RefusalCode::InDoubt, Authority::Journal, "a task stopped unexpectedly")
+        .next("`stockade journal tail` shows how far it got")
 }
 
 fn no_session(id: SessionId) -> Refusal {

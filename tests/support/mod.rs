@@ -1,10 +1,12 @@
 //! A project in a temporary directory and a runtime on it, with the real boundary: workers start from the real program.
 #![allow(dead_code, unreachable_pub, missing_docs, reason = "each test binary uses its part")]
 
+pub mod order;
 pub mod tui;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use stockade_protocol::command::{Command, Pending, Reply};
 use stockade_protocol::event::{Event, EventEnvelope, EventSource as _};
@@ -185,12 +187,16 @@ impl Yard {
     }
 
     pub async fn try_start(&self) -> Result<Runtime, StartError> {
+        self.try_start_as(Environment::Development, Ports::system()).await
+    }
+
+    pub async fn try_start_as(&self, environment: Environment, ports: Ports) -> Result<Runtime, StartError> {
         let options = Options {
-            environment: Environment::Development,
+            environment,
             executable: env!("CARGO_BIN_EXE_stockade").into(),
             approvers: vec![("tester".to_owned(), self.approver.public())],
             person: Principal::person("tester"),
-            ports: Ports::system(),
+            ports,
         };
         self.trust();
         Runtime::start(Project::open(&self.root()).unwrap(), &self.places(), options).await
@@ -323,6 +329,16 @@ pub async fn event(runtime: &Runtime, mut wanted: impl FnMut(&EventEnvelope) -> 
 /// All events so far.
 pub fn events(runtime: &Runtime) -> Vec<Event> {
     runtime.events().pull(0, usize::MAX).iter().map(|envelope| envelope.event.clone()).collect()
+}
+
+/// All records so far.
+pub fn records(runtime: &Runtime) -> Vec<Arc<EventEnvelope>> {
+    runtime.events().pull(0, usize::MAX)
+}
+
+/// Yes or no to what waits.
+pub async fn decide(runtime: &Runtime, receipt: Receipt) -> Reply {
+    runtime.command(&person(), Command::Decide { receipt }).await
 }
 
 /// A journal verifies, and nothing in it is unsealed.

@@ -53,6 +53,12 @@ pub const REPLY_BYTES: usize = 64 * 1024 * 1024;
 pub const CONNECTIONS: usize = 64;
 /// Requests in progress on one control connection; further ones are not read until one is answered.
 pub const REQUESTS_IN_PROGRESS: usize = 256;
+/// Largest terminal a session can be given, columns by rows.
+pub const TERMINAL_MAX: (u16, u16) = (1_000, 500);
+/// Sum of one request's argument values, bytes: with everything made of them it fits into one record.
+pub const ARGUMENTS_BYTES: usize = 1024 * 1024;
+/// Longest nonce of a receipt, bytes.
+pub const NONCE_BYTES: usize = 128;
 /// Smallest size at which approve is offered, columns by rows.
 pub const APPROVE_MIN_SIZE: (u16, u16) = (60, 16);
 /// Largest size a manifest may allow for a granted file, bytes.

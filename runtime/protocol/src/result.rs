@@ -126,6 +126,8 @@ pub enum FilePublication {
     Published,
     /// Discarded; the call ends with an error.
     Unpublished,
+    /// It may be there; a person must look.
+    InDoubt,
 }
 
 /// A receipt for one published file.

@@ -60,7 +60,8 @@ impl ApproverKey {
     pub fn load_or_create(path: &Path, name: impl Into<String>) -> Result<Self, KeyError> {
         let io = |source| KeyError::Io { path: path.to_owned(), source };
         let mut options = OpenOptions::new();
-        options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC);
+        // Without waiting for the other end of what is no file.
+        options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK);
         let file = match options.open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -132,11 +133,13 @@ fn create(path: &Path) -> std::io::Result<()> {
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).map_err(|error| std::io::Error::other(error.to_string()))?;
     // Written whole under another name first: a crash leaves no half a key, and two starts at once agree on one.
-    let temporary = path.with_extension(format!("new-{}", std::process::id()));
+    let mut suffix = [0; 8];
+    getrandom::fill(&mut suffix).map_err(|error| std::io::Error::other(error.to_string()))?;
+    let temporary = path.with_extension(format!("new-{}", to_hex(&suffix)));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-    file.write_all(to_hex(&seed).as_bytes())?;
-    file.sync_all()?;
-    let linked = std::fs::hard_link(&temporary, path);
+    let written = file.write_all(to_hex(&seed).as_bytes()).and_then(|()| file.sync_all());
+    // A link, not a rename: one that is there already is never replaced.
+    let linked = written.and_then(|()| std::fs::hard_link(&temporary, path));
     std::fs::remove_file(&temporary)?;
     match linked {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
@@ -144,20 +147,36 @@ fn create(path: &Path) -> std::io::Result<()> {
     }
 }
 
+/// What the file is, once a program that is just making it has taken its working name away.
+fn linked_once(file: &File) -> std::io::Result<std::fs::Metadata> {
+    for _ in 0..50 {
+        let meta = file.metadata()?;
+        if meta.nlink() <= 1 {
+            return Ok(meta);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    file.metadata()
+}
+
 fn read_seed(file: &File, path: &Path) -> Result<[u8; 32], KeyError> {
     let io = |source| KeyError::Io { path: path.to_owned(), source };
     let exposed = |fault| KeyError::Exposed { path: path.to_owned(), fault };
-    let meta = file.metadata().map_err(io)?;
+    let meta = linked_once(file).map_err(io)?;
     if !meta.is_file() {
         return Err(exposed("is not a regular file"));
     }
     if meta.mode() & 0o077 != 0 {
         return Err(exposed("can be read by others"));
     }
+    if meta.nlink() != 1 {
+        return Err(exposed("has a second name somewhere"));
+    }
     if meta.uid() != nix::unistd::geteuid().as_raw() {
         return Err(exposed("belongs to somebody else"));
     }
-    let mut text = String::new();
-    file.take(128).read_to_string(&mut text).map_err(io)?;
+    let mut bytes = Vec::new();
+    file.take(128).read_to_end(&mut bytes).map_err(io)?;
+    let text = String::from_utf8(bytes).unwrap_or_default();
     parse_hex(text.trim_end()).ok_or_else(|| KeyError::Malformed { path: path.to_owned() })
 }

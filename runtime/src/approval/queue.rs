@@ -17,6 +17,9 @@ use stockade_protocol::refusal::{Authority, Refusal, RefusalCode};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+/// How far the clock of an approver's program may be ahead, milliseconds.
+const CLOCK_SKEW_MS: u64 = 5_000;
+
 /// A receipt whose signature, key, binding and expiry were checked, and which nobody has used. It cannot be cloned,
 /// read from outside or made elsewhere: the call that takes it is the one that uses it.
 #[derive(Debug)]
@@ -176,40 +179,57 @@ impl Approvals {
         question: Question,
         cancelled: impl Future<Output = Refusal> + Send,
     ) -> Result<VerifiedReceipt, Refusal> {
-        let (pending, answer, _withdraw) = self.open(question).await?;
-        let entry = |event| Entry {
-            run: Some(pending.run),
-            session: None,
-            call: Some(pending.call),
-            event: Event::Approval(event),
-        };
-        let expired = if self.ledger.lock().keys.is_empty() { "no-approver" } else { "no-answer" };
-        tokio::select! {
+        let (pending, mut answer, withdraw) = self.open(question).await?;
+        let mut cancelled = std::pin::pin!(cancelled);
+        let told = tokio::select! {
             biased;
-            answer = answer => match answer {
-                Ok(Answer::Approved(receipt)) => Ok(receipt),
-                Ok(Answer::Refused(refusal)) => Err(refusal),
-                Err(_) => Err(Refusal::new(RefusalCode::Cancelled, Authority::Clock, "the question was withdrawn")),
+            told = &mut answer => Some(told),
+            refusal = &mut cancelled => return Err(refusal),
+            () = tokio::time::sleep(self.wait) => None,
+        };
+        let told = match told {
+            Some(told) => told,
+            // From here on nobody can answer it; an answer that came before is being written down.
+            None if withdraw.now() => return Err(self.expired(&pending).await?),
+            None => tokio::select! {
+                biased;
+                told = answer => told,
+                refusal = cancelled => return Err(refusal),
             },
-            refusal = cancelled => Err(refusal),
-            () = tokio::time::sleep(self.wait) => {
-                self.journal
-                    .append(entry(ApprovalEvent::Expired { why: expired.to_owned() }))
-                    .await
-                    .map_err(|error| error.refusal())?;
-                let reason = format!("nobody answered within {} s ({expired})", self.wait.as_secs());
-                Err(Refusal::new(RefusalCode::Expired, Authority::Clock, reason)
-                    .next("Ask again when an approver is there: `stockade approvals list` shows what waits"))
+        };
+        match told {
+            Ok(Answer::Approved(receipt)) => Ok(receipt),
+            Ok(Answer::Refused(refusal)) => Err(refusal),
+            Err(_) => {
+                let reason = "the answer could not be written down";
+                Err(Refusal::new(RefusalCode::Unavailable, Authority::Journal, reason))
             }
         }
     }
 
+    /// Records that nobody answered.
+    async fn expired(&self, pending: &Pending) -> Result<Refusal, Refusal> {
+        let why = if self.ledger.lock().keys.is_empty() { "no-approver" } else { "no-answer" };
+        let event = Event::Approval(ApprovalEvent::Expired { why: why.to_owned() });
+        let entry = Entry { run: Some(pending.run), session: None, call: Some(pending.call), event };
+        self.journal.append(entry).await.map_err(|error| error.refusal())?;
+        let reason = format!("nobody answered within {} s ({why})", self.wait.as_secs());
+        Ok(Refusal::new(RefusalCode::Expired, Authority::Clock, reason)
+            .next("Ask again when an approver is there: `stockade approvals list` shows what waits"))
+    }
+
     async fn open(&self, question: Question) -> Result<(Pending, oneshot::Receiver<Answer>, Withdraw), Refusal> {
-        // What is shown, here and in the journal, is the same: an agent's reason may hold a secret.
+        // What is shown, here and in the journal, is the same.
         let unfit =
             |error: serde_json::Error| Refusal::new(RefusalCode::Invalid, Authority::Journal, error.to_string());
         let (card, _replaced) = self.journal.redactor().redacted(question.card).map_err(unfit)?;
         let shown = card.digest();
+        let _asking = self.asking.lock().await;
+        let in_run = self.lock().values().filter(|waiting| waiting.pending.run == question.run).count();
+        if in_run >= limits::PENDING_APPROVALS_PER_RUN {
+            let reason = format!("{in_run} calls of this run already wait for a person, the most a run may have");
+            return Err(Refusal::new(RefusalCode::Limit, Authority::Person, reason).next("Wait for their answers"));
+        }
         let asked = self.ports.now();
         let pending = Pending {
             call: question.call,
@@ -219,13 +239,8 @@ impl Approvals {
             card,
             shown,
             asked,
-            expires: asked.plus_ms(u64::try_from(self.wait.as_millis()).unwrap_or(u64::MAX)),
+            expires: asked.plus_ms(millis(self.wait)),
         };
-        let in_run = self.lock().values().filter(|waiting| waiting.pending.run == pending.run).count();
-        if in_run >= limits::PENDING_APPROVALS_PER_RUN {
-            let reason = format!("{in_run} calls of this run already wait for a person, the most a run may have");
-            return Err(Refusal::new(RefusalCode::Limit, Authority::Clock, reason).next("Wait for their answers"));
-        }
         let event = ApprovalEvent::Asked {
             contract: pending.contract,
             card: pending.card.clone(),
@@ -234,7 +249,6 @@ impl Approvals {
         };
         let entry =
             Entry { run: Some(pending.run), session: None, call: Some(pending.call), event: Event::Approval(event) };
-        let _asking = self.asking.lock().await;
         let seq = self.journal.append(entry).await.map_err(|error| error.refusal())?;
         let (sender, receiver) = oneshot::channel();
         let key = (seq, pending.call);
@@ -300,14 +314,19 @@ impl Approvals {
         if !verify_receipt(receipt) {
             return Err(invalid("the receipt's signature does not verify"));
         }
-        if body.reason.as_ref().is_some_and(|reason| reason.len() > limits::REASON_BYTES) {
-            return Err(invalid("the reason is too long"));
+        if let Some(reason) = &body.reason {
+            if reason.len() > limits::REASON_BYTES {
+                return Err(invalid("the reason is too long").next("Answer again with a shorter one"));
+            }
+            if self.journal.redactor().text(reason).1 {
+                return Err(invalid(
+                    "the reason holds what looks like a secret, which the journal would not keep as signed",
+                )
+                .next("Answer again without it"));
+            }
         }
-        if body.reason.as_ref().is_some_and(|reason| self.journal.redactor().text(reason).1) {
-            return Err(invalid(
-                "the reason holds what looks like a secret, which the journal would not keep as signed",
-            )
-            .next("Answer again without it"));
+        if !(1..=limits::NONCE_BYTES).contains(&body.nonce.len()) {
+            return Err(invalid("the receipt's nonce is empty or too long"));
         }
         let now = self.ports.now();
         if now > body.expires {
@@ -315,9 +334,8 @@ impl Approvals {
                 Refusal::new(RefusalCode::Expired, Authority::Clock, "the receipt's time is over").next("Answer again")
             );
         }
-        let life_ms = u64::try_from(self.receipt_life.as_millis()).unwrap_or(u64::MAX);
-        if body.time > now.plus_ms(5_000) || body.expires.since(body.time) > life_ms {
-            return Err(invalid("the receipt's times are not those of an answer given now"));
+        if body.time > now.plus_ms(CLOCK_SKEW_MS) || body.expires.since(body.time) > millis(self.receipt_life) {
+            return Err(invalid("the receipt's times are not those of an answer given now").next("Answer again"));
         }
         let waiting = self.lock();
         let mut ledger = self.ledger.lock();
@@ -332,11 +350,12 @@ impl Approvals {
                 "this receipt was already used: one receipt runs one call",
             ));
         }
-        // The call that was shown, or else the oldest that would do exactly the same: a receipt binds what happens.
+        // The call that was shown, or else the oldest that would do exactly the same and was shown with the same text.
+        let same = |pending: &Pending| pending.contract == body.contract && pending.shown == body.shown;
         let found = waiting
             .iter()
             .find(|(_, waiting)| waiting.pending.call == body.call)
-            .or_else(|| waiting.iter().find(|(_, waiting)| waiting.pending.contract == body.contract));
+            .or_else(|| waiting.iter().find(|(_, waiting)| same(&waiting.pending)));
         let (key, found) = found.ok_or_else(gone)?;
         let mismatch = |what: &str, asked: Digest, answered: Digest| {
             let reason = format!("binding mismatch: the {what} asked is {asked}, the one answered is {answered}");
@@ -345,11 +364,13 @@ impl Approvals {
         if found.pending.contract != body.contract {
             return Err(mismatch("contract", found.pending.contract, body.contract));
         }
-        if found.pending.shown != body.shown && found.pending.call == body.call {
+        if found.pending.shown != body.shown {
             return Err(mismatch("text", found.pending.shown, body.shown));
         }
         ledger.answered.insert(body.nonce.clone());
-        Ok((*key, Instant::now() + self.receipt_life))
+        // By the wall clock now, by the monotonic one from here on: setting a clock back makes no receipt live longer.
+        let left = Duration::from_millis(body.expires.since(now)).min(self.receipt_life);
+        Ok((*key, Instant::now() + left))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(u64, CallId), Waiting>> {
@@ -369,8 +390,19 @@ struct Withdraw {
     key: (u64, CallId),
 }
 
+impl Withdraw {
+    /// Takes the question away now; `false` when an answer to it was taken before.
+    fn now(&self) -> bool {
+        self.approvals.lock().remove(&self.key).is_some()
+    }
+}
+
 impl Drop for Withdraw {
     fn drop(&mut self) {
-        self.approvals.lock().remove(&self.key);
+        self.now();
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

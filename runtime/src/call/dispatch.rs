@@ -4,13 +4,16 @@ use super::oneshot::{self, OneshotEnd};
 use super::{Call, Dispatched, Facts, Frozen, Plan, Recorded, World};
 use crate::journal::Entry;
 use crate::manifest::{Callable, interpret};
-use crate::session::{self, Answered, Broken, Control, Live, Opening, Slot, Typed};
+use crate::session::{self, Answered, Broken, Control, Live, Opening, Slot, Turn, Typed};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use stockade_protocol::contract::Effect;
-use stockade_protocol::event::{CallEvent, Enforcement, Event};
+use stockade_protocol::event::{CallEvent, Enforcement, Event, GrantEvent};
 use stockade_protocol::refusal::{Authority, Refusal, RefusalCode};
 use stockade_protocol::result::{CallResult, Execution, FilePublication, Removal};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::oneshot as answer;
 use tokio::time::Instant;
 
@@ -80,33 +83,52 @@ async fn carry_out<C: Future<Output = Refusal>>(
             let Effect::Session { command, finalizes, .. } = &frozen.contract.effect else {
                 return Err(Refusal::new(RefusalCode::Invalid, Authority::Manifest, "the contract types nothing"));
             };
+            let mut cancelled = pin!(bounds.cancelled);
             let live = live(callable, slot, spec, files, world, bounds.run_deadline).await?;
+            if let Some(refusal) = already(cancelled.as_mut()).await {
+                return Err(refusal);
+            }
             dispatched(facts, Some(slot), live.enforcement.clone(), world).await?;
             let (reply, answered) = answer::channel();
+            let turn = Turn::default();
             let typed = Typed {
                 call: facts.id,
                 by: facts.principal.clone(),
                 line: command.clone(),
                 finalizes: *finalizes,
                 deadline,
+                turn: turn.clone(),
                 reply,
             };
-            let Ok(permit) = live.commands.try_reserve() else {
-                let reason = "another command of this session is still being answered and one more waits";
-                return Err(Refusal::new(RefusalCode::Limit, Authority::Manifest, reason).next("Wait for its answer"));
-            };
-            permit.send(typed);
-            Ok(await_answer(answered, &live, bounds.cancelled).await)
+            match live.commands.try_send(typed) {
+                Ok(()) => Ok(await_answer(answered, &turn, &live, cancelled).await),
+                Err(TrySendError::Closed(_)) => Err(closed()),
+                Err(TrySendError::Full(_)) => {
+                    let reason = "another command of this session is still being answered and one more waits";
+                    Err(Refusal::new(RefusalCode::Limit, Authority::Manifest, reason).next("Wait for its answer"))
+                }
+            }
         }
-        Plan::TakeOver { slot } => {
+        Plan::TakeOver { slot, connection } => {
             let live = slot.live().ok_or_else(closed)?;
             dispatched(facts, Some(slot), Enforcement::default(), world).await?;
             let (reply, answered) = answer::channel();
-            let control = Control::TakeOver { by: facts.principal.clone(), reply };
+            let control = Control::TakeOver { by: facts.principal.clone(), connection: *connection, reply };
             live.controls.send(control).await.map_err(|_closed| closed())?;
             answered.await.map_err(|_closed| closed())?.map(|()| Ran::TookOver)
         }
     }
+}
+
+/// The refusal, if the call is cancelled by now.
+async fn already<C: Future<Output = Refusal>>(mut cancelled: Pin<&mut C>) -> Option<Refusal> {
+    std::future::poll_fn(|context| {
+        Poll::Ready(match cancelled.as_mut().poll(context) {
+            Poll::Ready(refusal) => Some(refusal),
+            Poll::Pending => None,
+        })
+    })
+    .await
 }
 
 fn closed() -> Refusal {
@@ -142,26 +164,34 @@ async fn live(
         session: session.clone(),
         files: Arc::clone(files),
         run_deadline,
+        room: world.sessions.room()?,
     };
     session::open(opening, &world.boundary, &world.journal, &world.ports).await
 }
 
 async fn await_answer(
     mut answered: answer::Receiver<Result<Answered, Broken>>,
+    turn: &Turn,
     live: &Live,
-    cancelled: impl Future<Output = Refusal>,
+    cancelled: Pin<&mut impl Future<Output = Refusal>>,
 ) -> Ran {
     let told = tokio::select! {
-        told = &mut answered => told,
+        biased;
         refusal = cancelled => {
+            if turn.take_back() {
+                return Ran::Not(refusal);
+            }
             // The whole session is closed: half a command cannot be taken back.
             drop(live.controls.send(Control::Close { why: "cancelled" }).await);
             return match answered.await {
                 Ok(Ok(answered)) => Ran::Answered(answered),
+                // What is in doubt stays so, whoever asked for the end.
+                Ok(Err(broken)) if broken.refusal.code == RefusalCode::InDoubt => Ran::Broken(broken),
                 Ok(Err(broken)) => Ran::Broken(Broken { refusal, ..broken }),
                 Err(_) => lost(),
             };
         }
+        told = &mut answered => told,
     };
     match told {
         Ok(Ok(answered)) => Ran::Answered(answered),
@@ -204,7 +234,7 @@ impl Call<Dispatched> {
             contract_digest: Some(frozen.digest),
             ..CallResult::blank(facts.id, facts.run, frozen.contract.tool.clone())
         };
-        if let Plan::Session { slot, .. } | Plan::TakeOver { slot } = &frozen.plan {
+        if let Plan::Session { slot, .. } | Plan::TakeOver { slot, .. } = &frozen.plan {
             result.session = Some(slot.id);
         }
         match ran {
@@ -235,7 +265,7 @@ impl Call<Dispatched> {
                 result.session_closed = true;
                 result.removal = Some(broken.removal);
                 if broken.unpublished {
-                    result.file_publication = FilePublication::Unpublished;
+                    result.file_publication = unpublished(result.refusal.as_ref());
                 }
             }
         }
@@ -261,10 +291,8 @@ async fn finish_oneshot(result: &mut CallResult, end: OneshotEnd, facts: &Facts,
     let Some(staged) = end.staged else { return };
     if result.refusal.is_some() {
         let path = frozen.contract.files.output.as_ref().map(|output| output.path.clone()).unwrap_or_default();
-        let event = stockade_protocol::event::GrantEvent::Unpublished {
-            path: path.into(),
-            reason: "the call did not end as declared".to_owned(),
-        };
+        let reason = "the call did not end as declared".to_owned();
+        let event = GrantEvent::Unpublished { path: path.into(), reason };
         let entry = Entry { run: Some(facts.run), session: None, call: Some(facts.id), event: Event::Grant(event) };
         drop(world.journal.append(entry).await);
         result.file_publication = FilePublication::Unpublished;
@@ -278,8 +306,16 @@ async fn finish_oneshot(result: &mut CallResult, end: OneshotEnd, facts: &Facts,
             result.created_files = vec![file];
         }
         Err(refusal) => {
-            result.file_publication = FilePublication::Unpublished;
+            result.file_publication = unpublished(Some(&refusal));
             result.refusal = Some(refusal);
         }
+    }
+}
+
+/// What is said of an output that is not known to be published.
+fn unpublished(refusal: Option<&Refusal>) -> FilePublication {
+    match refusal {
+        Some(refusal) if refusal.code == RefusalCode::InDoubt => FilePublication::InDoubt,
+        _ => FilePublication::Unpublished,
     }
 }

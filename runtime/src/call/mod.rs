@@ -65,6 +65,7 @@
 mod authorize;
 mod card;
 mod dispatch;
+mod finish;
 mod oneshot;
 mod pipeline;
 mod prepare;
@@ -77,9 +78,12 @@ pub(crate) use pipeline::{Asked, Cancelled, check, run, take_over};
 pub(crate) use publish::publish;
 pub use world::World;
 
+use finish::finish;
+
 use crate::grant;
 use crate::manifest::{Callable, ValidCall};
 use crate::policy::Judgement;
+use crate::redact::Redactor;
 use crate::sandbox::WorkerSpec;
 use crate::session::Slot;
 use std::fmt;
@@ -242,23 +246,28 @@ enum Plan {
     Oneshot { callable: Arc<Callable>, spec: Box<WorkerSpec>, files: Arc<grant::Prepared> },
     /// A line typed into a session.
     Session { callable: Arc<Callable>, slot: Arc<Slot>, spec: Box<WorkerSpec>, files: Arc<grant::Prepared> },
-    /// A session's keyboard.
-    TakeOver { slot: Arc<Slot> },
+    /// A session's keyboard, for a person on this connection.
+    TakeOver { slot: Arc<Slot>, connection: u64 },
 }
 
 impl Call<Authorized> {
     /// What is asked of the person.
-    #[must_use]
-    pub(crate) fn question(&self) -> crate::approval::Question {
+    ///
+    /// # Errors
+    /// `invalid` when the card would not be recorded as it is shown, because it holds what looks like a secret. What the
+    /// caller says it is for is only shown with its secrets replaced.
+    pub(crate) fn question(&self, redactor: &Redactor) -> Result<crate::approval::Question, Refusal> {
         let frozen = &self.stage.frozen;
-        let reason = self.facts.request.reason.as_deref();
-        crate::approval::Question {
+        let reason = self.facts.request.reason.as_deref().map(|reason| redactor.text(reason).0);
+        let card = card::card(&frozen.contract, frozen.digest, reason.as_deref(), &self.stage.judgement.policies);
+        prepare::recorded_as_it_is(&card, redactor)?;
+        Ok(crate::approval::Question {
             call: self.facts.id,
             run: self.facts.run,
             tool: frozen.contract.tool.clone(),
             contract: frozen.digest,
-            card: card::card(&frozen.contract, frozen.digest, reason, &self.stage.judgement.policies),
-        }
+            card,
+        })
     }
 
     /// Takes a person's receipt. It must be over this very contract.

@@ -30,30 +30,28 @@ pub(super) async fn attend(
 ) -> OneshotEnd {
     let staged = worker.take_output();
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    let stopped = match worker.take_io() {
+    let ended = match worker.take_io() {
         Some(WorkerIo::Pipes { stdin, stdout: mut out, stderr: mut err }) => {
             drop(stdin);
             let cap = output.max_bytes;
-            let both = async {
-                let (out, err) = tokio::join!(read(&mut out, &mut stdout, cap), read(&mut err, &mut stderr, cap));
-                out.and(err)
+            let whole = async {
+                // The first stream that is too long ends it: the other one may never.
+                tokio::try_join!(read(&mut out, &mut stdout, cap), read(&mut err, &mut stderr, cap))?;
+                // A worker that closed its output may go on working, within the same deadline.
+                Ok(worker.wait().await)
             };
             tokio::select! {
                 biased;
-                refusal = cancelled => Some(refusal),
-                read = both => read.err(),
-                () = tokio::time::sleep(deadline) => Some(late(deadline)),
+                refusal = cancelled => Err(refusal),
+                ended = whole => ended,
+                () = tokio::time::sleep(deadline) => Err(late(deadline)),
             }
         }
-        _ => Some(Refusal::new(RefusalCode::Unavailable, Authority::Tier, "the boundary gave no pipes")),
+        _ => Err(Refusal::new(RefusalCode::Unavailable, Authority::Tier, "the boundary gave no pipes")),
     };
-    // A worker that closed its output may go on working: its end is awaited within the same deadline.
-    let (end, stopped) = match stopped {
-        Some(refusal) => (worker.kill().await, Some(refusal)),
-        None => match tokio::time::timeout(deadline, worker.wait()).await {
-            Ok(end) => (end, None),
-            Err(_) => (worker.kill().await, Some(late(deadline))),
-        },
+    let (end, stopped) = match ended {
+        Ok(end) => (end, None),
+        Err(refusal) => (worker.kill().await, Some(refusal)),
     };
     let truncated = stopped.as_ref().is_some_and(|refusal| refusal.code == RefusalCode::Limit);
     let refusal = stopped.or_else(|| judge(end.exit));

@@ -5,6 +5,7 @@ use super::{Call, Facts, Freeze, Verdict, World};
 use crate::canon;
 use crate::journal::Entry;
 use crate::policy::Judgement;
+use crate::redact::Redactor;
 use crate::session::Slot;
 use std::sync::Arc;
 use stockade_protocol::command::Reply;
@@ -25,9 +26,25 @@ pub(crate) struct Asked {
     pub(crate) principal: Principal,
     pub(crate) origin: Origin,
     pub(crate) request: ToolCallRequest,
+    /// Set when the request is beyond what a caller may send: it was cut, and is refused once it is journaled.
+    over: Option<Refusal>,
 }
 
 impl Asked {
+    /// A request by its channel, cut to what may be journaled.
+    pub(crate) fn new(
+        id: CallId,
+        run: RunId,
+        principal: Principal,
+        origin: Origin,
+        request: ToolCallRequest,
+        redactor: &Redactor,
+    ) -> Self {
+        let mut request = request;
+        let over = bound(&mut request, &principal, redactor).err();
+        Self { id, run, principal, origin, request, over }
+    }
+
     fn facts(self, world: &World) -> Facts {
         Facts {
             id: self.id,
@@ -102,9 +119,9 @@ async fn first<F: Future<Output = Refusal> + Unpin>(mut waits: Vec<F>) -> Refusa
     .await
 }
 
-/// One call, the whole way. Never panics, never returns a result that is not journaled: when the journal cannot take
-/// the result, the result says so.
-pub(crate) async fn run(asked: Asked, world: &World, cancelled: &Cancelled) -> CallResult {
+/// One call, the whole way, and the position of the record of its end. Never returns a result that is not the one in
+/// that record: when the journal cannot take it, the result says so, and there is no position.
+pub(crate) async fn run(asked: Asked, world: &World, cancelled: &Cancelled) -> (CallResult, Option<u64>) {
     let started = Instant::now();
     let (id, run, tool) = (asked.id, asked.run, asked.request.tool.clone());
     let mut result = match proposed(asked, world, cancelled).await {
@@ -114,31 +131,7 @@ pub(crate) async fn run(asked: Asked, world: &World, cancelled: &Cancelled) -> C
         }
     };
     result.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    finish(result, world).await
-}
-
-async fn finish(result: CallResult, world: &World) -> CallResult {
-    // Stripped of its escapes, output may show a secret that the stream could not see.
-    let (id, run, tool) = (result.call, result.run, result.tool.clone());
-    let result = match world.redactor.redacted(result) {
-        Ok((result, _replaced)) => result,
-        Err(error) => {
-            let reason = format!("the result cannot be recorded: {error}");
-            CallResult::refused(id, run, tool, Refusal::new(RefusalCode::InDoubt, Authority::Journal, reason))
-        }
-    };
-    let event = Event::Call(CallEvent::Finished { result: Box::new(result.clone()) });
-    let entry = Entry { run: Some(result.run), session: result.session, call: Some(result.call), event };
-    match world.journal.append(entry).await {
-        Ok(_) => result,
-        Err(error) => {
-            let mut refusal = error.refusal();
-            if result.execution != stockade_protocol::result::Execution::NotStarted {
-                refusal.code = RefusalCode::InDoubt;
-            }
-            CallResult::refused(result.call, result.run, result.tool, refusal)
-        }
-    }
+    super::finish(result, world).await
 }
 
 /// Where a call stopped.
@@ -153,15 +146,19 @@ impl From<Refusal> for Stopped {
     }
 }
 
-async fn proposed(mut asked: Asked, world: &World, cancelled: &Cancelled) -> Result<CallResult, Stopped> {
-    let bounded = bound(&mut asked.request);
+async fn proposed(asked: Asked, world: &World, cancelled: &Cancelled) -> Result<CallResult, Stopped> {
     let requested = CallEvent::Requested {
         request: asked.request.clone(),
         principal: asked.principal.clone(),
         origin: asked.origin,
     };
     note(&asked, requested, world).await?;
-    bounded?;
+    if let Some(refusal) = asked.over {
+        return Err(refusal.into());
+    }
+    if let Some(refusal) = cancelled.now() {
+        return Err(refusal.into());
+    }
     let call = Call::validate(asked.clone().facts(world), world)?;
     let frozen = call.prepare(world).await?;
     drive(frozen, &asked, world, cancelled).await
@@ -189,11 +186,13 @@ async fn drive(frozen: Freeze, asked: &Asked, world: &World, cancelled: &Cancell
     let approved = match approved {
         Ok(call) => call,
         Err(call) => {
-            let receipt = world.approvals.ask(call.question(), cancelled.wait()).await.map_err(at)?;
+            let question = call.question(&world.redactor).map_err(at)?;
+            let receipt = world.approvals.ask(question, cancelled.wait()).await.map_err(at)?;
             call.approve(receipt).map_err(|back| at(back.1))?
         }
     };
     if let Some(refusal) = cancelled.now() {
+        approved.abandon(&refusal, world).await.map_err(at)?;
         return Err(at(refusal));
     }
     let recorded = approved.record(world).await.map_err(at)?;
@@ -206,7 +205,13 @@ async fn drive(frozen: Freeze, asked: &Asked, world: &World, cancelled: &Cancell
 }
 
 /// A person takes a live session's keyboard: the same way, from freezing on.
-pub(crate) async fn take_over(asked: Asked, slot: Arc<Slot>, world: &World, cancelled: &Cancelled) -> CallResult {
+pub(crate) async fn take_over(
+    asked: Asked,
+    slot: Arc<Slot>,
+    connection: u64,
+    world: &World,
+    cancelled: &Cancelled,
+) -> CallResult {
     let (id, run, tool) = (asked.id, asked.run, asked.request.tool.clone());
     let requested = CallEvent::Requested {
         request: asked.request.clone(),
@@ -215,20 +220,29 @@ pub(crate) async fn take_over(asked: Asked, slot: Arc<Slot>, world: &World, canc
     };
     let went = async {
         note(&asked, requested, world).await?;
-        let frozen = Call::take_over(asked.clone().facts(world), slot, world)?;
+        let frozen = Call::take_over(asked.clone().facts(world), slot, connection, world)?;
         drive(frozen, &asked, world, cancelled).await
     };
     let result = went.await.unwrap_or_else(|Stopped { refusal, digest }| CallResult {
         contract_digest: digest,
         ..CallResult::refused(id, run, tool, refusal)
     });
-    finish(result, world).await
+    super::finish(result, world).await.0
 }
 
 /// Judges a call without journaling or running it.
 pub(crate) async fn check(asked: Asked, world: &World) -> Result<Reply, Refusal> {
-    let mut asked = asked;
-    bound(&mut asked.request)?;
+    if let Some(refusal) = asked.over {
+        return Err(refusal);
+    }
+    let run = asked.run;
+    let checked = checked(asked, world).await;
+    // The run was made up for this question, and with it the place of a session.
+    world.sessions.forget(run);
+    checked
+}
+
+async fn checked(asked: Asked, world: &World) -> Result<Reply, Refusal> {
     let frozen = Call::validate(asked.facts(world), world)?.prepare(world).await?;
     let (contract, digest) = frozen.contract();
     let text = canon::to_bytes(contract)
@@ -254,11 +268,11 @@ async fn note(asked: &Asked, event: CallEvent, world: &World) -> Result<(), Refu
 }
 
 /// Bounds what a caller may send. A request beyond them is cut before it is journaled, and refused.
-fn bound(request: &mut ToolCallRequest) -> Result<(), Refusal> {
+fn bound(request: &mut ToolCallRequest, principal: &Principal, redactor: &Redactor) -> Result<(), Refusal> {
     let mut over = None;
     let mut cut = |text: &mut String, most: usize, what: &str| {
         if text.len() > most {
-            over = Some(format!("{what} is longer than {most} bytes"));
+            over = Some((format!("{what} is longer than {most} bytes"), "Send less"));
             let mut at = most.min(256);
             while !text.is_char_boundary(at) {
                 at -= 1;
@@ -267,9 +281,6 @@ fn bound(request: &mut ToolCallRequest) -> Result<(), Refusal> {
         }
     };
     cut(&mut request.tool, 256, "the tool's name");
-    if let Some(id) = &mut request.invocation_id {
-        cut(id, limits::INVOCATION_ID_BYTES, "the invocation id");
-    }
     if let Some(reason) = &mut request.reason {
         cut(reason, limits::REASON_BYTES, "the reason");
     }
@@ -277,11 +288,31 @@ fn bound(request: &mut ToolCallRequest) -> Result<(), Refusal> {
         cut(value, limits::ARGUMENT_BYTES, "an argument");
     }
     if request.arguments.len() > limits::ARGUMENTS || request.arguments.keys().any(|name| name.len() > 256) {
-        over = Some(format!("there are more than {} arguments or a name is longer than 256 bytes", limits::ARGUMENTS));
+        let reason = format!("there are more than {} arguments or a name is longer than 256 bytes", limits::ARGUMENTS);
+        over = Some((reason, "Send only declared arguments"));
         request.arguments.clear();
+    }
+    if request.arguments.values().map(String::len).sum::<usize>() > limits::ARGUMENTS_BYTES {
+        over = Some((format!("the arguments are longer than {} bytes together", limits::ARGUMENTS_BYTES), "Send less"));
+        request.arguments.clear();
+    }
+    // An id that the journal would not hold as it is would be free again after the next start.
+    let kept = |text: &str| !redactor.text(text).1;
+    if let Some(id) = &request.invocation_id {
+        let fits = (1..=limits::INVOCATION_ID_BYTES).contains(&id.len());
+        if !fits {
+            let reason = format!("the invocation id is empty or longer than {} bytes", limits::INVOCATION_ID_BYTES);
+            over = Some((reason, "Send a short unique id, or none"));
+        } else if !kept(id) || !kept(&principal.name) {
+            let reason = "the invocation id or the caller's name looks like a secret, which is not kept";
+            over = Some((reason.to_owned(), "Use another id, or none"));
+        }
+        if over.is_some() {
+            request.invocation_id = None;
+        }
     }
     match over {
         None => Ok(()),
-        Some(reason) => Err(Refusal::new(RefusalCode::Invalid, Authority::Manifest, reason)),
+        Some((reason, next)) => Err(Refusal::new(RefusalCode::Invalid, Authority::Manifest, reason).next(next)),
     }
 }

@@ -6,6 +6,7 @@ use crate::canon;
 use crate::grant::{self, GrantRequest, Grants};
 use crate::manifest::{Callable, Mode, ValidCall, ValidEffect};
 use crate::policy::{Question, Subject};
+use crate::redact::Redactor;
 use crate::sandbox::{InputSpec, OutputSpec, Profile, Stdio, WORK, WorkerSpec};
 use crate::session::{Binding, Hold, Slot};
 use std::collections::BTreeMap;
@@ -49,11 +50,11 @@ impl Call<Proposed> {
             max_file_bytes: valid.files.max_file_bytes,
         };
         let files = Arc::new(blocking(move || Grants::prepare(&root, &request)).await?);
-        let slot = match callable.mode {
+        let hold = match callable.mode {
             Mode::Session(..) => Some(session_slot(&facts, &callable, &files, world)?),
             Mode::Oneshot(_) => None,
         };
-        let hold = slot.as_ref().map(Slot::hold);
+        let slot = hold.as_ref().map(|hold| Arc::clone(hold.slot()));
         let spec = Box::new(worker(&callable, &valid, &files));
         let contract = contract(&facts, &callable, &valid, &files.contract(), slot.as_deref(), &spec, world);
         let plan = match slot {
@@ -66,7 +67,7 @@ impl Call<Proposed> {
 
 impl Call<Prepared<Free>> {
     /// Freezes a person's take-over of a live session.
-    pub(super) fn take_over(facts: Facts, slot: Arc<Slot>, world: &World) -> Result<Freeze, Refusal> {
+    pub(super) fn take_over(facts: Facts, slot: Arc<Slot>, connection: u64, world: &World) -> Result<Freeze, Refusal> {
         let contract = Contract {
             version: CONTRACT_VERSION,
             principal: facts.principal.clone(),
@@ -83,7 +84,7 @@ impl Call<Prepared<Free>> {
             files: FileContract::default(),
             deadline_ms: 60_000,
         };
-        freeze(facts, contract, Plan::TakeOver { slot }, None, world)
+        freeze(facts, contract, Plan::TakeOver { slot, connection }, None, world)
     }
 }
 
@@ -115,52 +116,61 @@ impl Freeze {
 
     /// What policy is asked: the contract's facts.
     pub(super) fn question(&self) -> Question {
-        let (frozen, facts) = (self.frozen(), self.facts());
-        let contract = &frozen.contract;
-        let call = || Subject::Call { tool: contract.tool.clone() };
-        let (subject, slot) = match &frozen.plan {
-            Plan::Oneshot { .. } => (call(), None),
-            Plan::Session { slot, .. } => (call(), Some(slot)),
-            Plan::TakeOver { slot } => {
-                (Subject::TakeOver { session: slot.id, tool: slot.callable.clone() }, Some(slot))
-            }
-        };
-        let (command, finalizes, transport) = match &contract.effect {
-            Effect::Oneshot { .. } => (None, false, "native_pipes"),
-            Effect::Session { command, finalizes, .. } => (Some(command.clone()), *finalizes, "native_pty"),
-            Effect::TakeOver { .. } => (None, false, "native_pty"),
-        };
-        Question {
-            principal: contract.principal.clone(),
-            origin: facts.origin,
-            subject,
-            command,
-            arguments: contract.arguments.clone(),
-            risk_tier: contract.risk_tier,
-            human_approval: !contract.demands.is_empty(),
-            transport: transport.to_owned(),
-            tier: contract.sandbox.tier.clone(),
-            profile: contract.sandbox.profile,
-            network: contract.sandbox.network.clone(),
-            files: contract.files.clone(),
-            session_finalizes: finalizes,
-            session_state: slot.map_or("none", |slot| slot.policy_state()).to_owned(),
-            interaction_count: slot.map_or(0, |slot| slot.interactions.load(Ordering::SeqCst)),
-            environment: facts.environment.to_string(),
-        }
+        question(self.facts(), self.frozen())
     }
+}
+
+/// What policy is asked: the contract's facts, and how the session stands now.
+pub(super) fn question(facts: &Facts, frozen: &Frozen) -> Question {
+    let contract = &frozen.contract;
+    let call = || Subject::Call { tool: contract.tool.clone() };
+    let (subject, slot) = match &frozen.plan {
+        Plan::Oneshot { .. } => (call(), None),
+        Plan::Session { slot, .. } => (call(), Some(slot)),
+        Plan::TakeOver { slot, .. } => {
+            (Subject::TakeOver { session: slot.id, tool: slot.callable.clone() }, Some(slot))
+        }
+    };
+    let (command, finalizes, transport) = match &contract.effect {
+        Effect::Oneshot { .. } => (None, false, "native_pipes"),
+        Effect::Session { command, finalizes, .. } => (Some(command.clone()), *finalizes, "native_pty"),
+        Effect::TakeOver { .. } => (None, false, "native_pty"),
+    };
+    Question {
+        principal: contract.principal.clone(),
+        origin: facts.origin,
+        subject,
+        command,
+        arguments: contract.arguments.clone(),
+        risk_tier: contract.risk_tier,
+        human_approval: !contract.demands.is_empty(),
+        transport: transport.to_owned(),
+        tier: contract.sandbox.tier.clone(),
+        profile: contract.sandbox.profile,
+        network: contract.sandbox.network.clone(),
+        files: contract.files.clone(),
+        session_finalizes: finalizes,
+        session_state: slot.map_or("none", |slot| slot.policy_state()).to_owned(),
+        interaction_count: slot.map_or(0, |slot| slot.interactions.load(Ordering::SeqCst)),
+        environment: facts.environment.to_string(),
+    }
+}
+
+/// Refuses what the journal would not hold as it is: it is not what would run, or not what a person would be shown.
+pub(super) fn recorded_as_it_is(what: &impl serde::Serialize, redactor: &Redactor) -> Result<(), Refusal> {
+    let invalid = |reason: String| Refusal::new(RefusalCode::Invalid, Authority::Manifest, reason);
+    let mut value = serde_json::to_value(what).map_err(|error| invalid(error.to_string()))?;
+    if !redactor.value(&mut value) {
+        return Ok(());
+    }
+    let reason = "the call holds what looks like a secret, which nobody could be shown before it runs";
+    Err(invalid(reason.to_owned()).next("Leave the secret out of the arguments"))
 }
 
 fn freeze(facts: Facts, contract: Contract, plan: Plan, hold: Option<Hold>, world: &World) -> Result<Freeze, Refusal> {
     let invalid = |reason: String| Refusal::new(RefusalCode::Invalid, Authority::Manifest, reason);
     let bytes = canon::to_bytes(&contract).map_err(|error| invalid(error.to_string()))?;
-    let (contract, secret) = world.redactor.redacted(contract).map_err(|error| invalid(error.to_string()))?;
-    if secret {
-        return Err(invalid(
-            "the call holds what looks like a secret, which nobody could be shown before it runs".to_owned(),
-        )
-        .next("Leave the secret out of the arguments"));
-    }
+    recorded_as_it_is(&contract, &world.redactor)?;
     let digest = Digest::of(&bytes);
     let attended = !contract.demands.is_empty();
     let frozen = Frozen { contract, digest, plan, _hold: hold };
@@ -172,12 +182,7 @@ fn freeze(facts: Facts, contract: Contract, plan: Plan, hold: Option<Hold>, worl
 }
 
 /// The session the call will type into: the run's own, or a place for a new one.
-fn session_slot(
-    facts: &Facts,
-    callable: &Callable,
-    files: &grant::Prepared,
-    world: &World,
-) -> Result<Arc<Slot>, Refusal> {
+fn session_slot(facts: &Facts, callable: &Callable, files: &grant::Prepared, world: &World) -> Result<Hold, Refusal> {
     let invalid = |error: canon::CanonError| Refusal::new(RefusalCode::Invalid, Authority::Manifest, error.to_string());
     let context = (callable.manifest, world.policies.digest(), world.project.digest(), world.boundary.profile_digest());
     let binding = Binding {

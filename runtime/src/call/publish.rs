@@ -1,7 +1,7 @@
 //! Publication: the last act of a call with declared output. Worker gone, bytes verified, intent durable, then the one
 //! step that cannot overwrite, then the receipt.
 
-use crate::grant;
+use crate::grant::{self, Reconciliation};
 use crate::journal::{Entry, Journal};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -23,7 +23,12 @@ pub(crate) async fn publish(
     let entry = |event| Entry { run: Some(run), session, call: Some(call), event: Event::Grant(event) };
     let path = files.contract().output.map(|output| output.path).unwrap_or_default();
     let refused = |refusal: Refusal| async {
-        let event = GrantEvent::Unpublished { path: path.clone().into(), reason: refusal.reason.clone() };
+        let event = match refusal.code {
+            RefusalCode::InDoubt => {
+                GrantEvent::Reconciled { path: path.clone().into(), state: Reconciliation::IN_DOUBT.to_owned() }
+            }
+            _ => GrantEvent::Unpublished { path: path.clone().into(), reason: refusal.reason.clone() },
+        };
         // The refusal stands whether or not it could be written down; the caller's result names it.
         drop(journal.append(entry(event)).await);
         Err(refusal)

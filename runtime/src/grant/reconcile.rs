@@ -25,13 +25,16 @@ pub enum Reconciliation {
 }
 
 impl Reconciliation {
+    /// The journal's word for what a person must look at.
+    pub const IN_DOUBT: &'static str = "in_doubt";
+
     /// The word the journal uses.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Published(_) => "published",
             Self::Discarded => "discarded",
-            Self::InDoubt { .. } => "in_doubt",
+            Self::InDoubt { .. } => Self::IN_DOUBT,
         }
     }
 }

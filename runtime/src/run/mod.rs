@@ -2,10 +2,12 @@
 
 mod conversation;
 mod inference;
+mod invocations;
 mod registry;
 
 pub use conversation::{Message, ModelRequest, project, told};
 pub use inference::{Completion, Inference, InferenceError, ModelReply, Scripted, client};
+pub(crate) use invocations::{Claim, Invocations, Key, Known, asked};
 pub(crate) use registry::{Run, Runs};
 
 use crate::call::{Asked, Cancelled, World};
@@ -17,6 +19,7 @@ use stockade_protocol::event::{Event, EventSource as _, ProposedCall, RunOutcome
 use stockade_protocol::ids::CallId;
 use stockade_protocol::refusal::{Refusal, RefusalCode};
 use stockade_protocol::request::Origin;
+use stockade_protocol::result::CallResult;
 
 /// How an agent's work ended.
 #[derive(Debug)]
@@ -32,12 +35,21 @@ impl Worked {
     }
 
     fn given_up(refusal: &Refusal) -> Self {
-        let outcome = match refusal.code {
-            RefusalCode::Timeout => RunOutcome::Timeout,
-            RefusalCode::Cancelled => RunOutcome::Cancelled,
-            _ => RunOutcome::Failed,
-        };
-        Self { outcome, answer: None, reason: Some(refusal.reason.clone()) }
+        Self { outcome: outcome(refusal), answer: None, reason: Some(refusal.reason.clone()) }
+    }
+
+    /// The end of a run that is one call.
+    pub(crate) fn of_call(result: &CallResult) -> Self {
+        let outcome = result.refusal.as_ref().map_or(RunOutcome::Done, outcome);
+        Self { outcome, answer: None, reason: result.refusal.as_ref().map(ToString::to_string) }
+    }
+}
+
+const fn outcome(refusal: &Refusal) -> RunOutcome {
+    match refusal.code {
+        RefusalCode::Timeout => RunOutcome::Timeout,
+        RefusalCode::Cancelled => RunOutcome::Cancelled,
+        _ => RunOutcome::Failed,
     }
 }
 
@@ -75,9 +87,11 @@ pub(crate) async fn work(
         if let Err(error) = world.journal.append(entry(requested)).await {
             return Worked::failed(error.to_string());
         }
+        // A model that answers at once must not win against a cancel that was there before it.
         let reply = tokio::select! {
-            reply = inference.complete(&request) => reply,
+            biased;
             refusal = cancelled.wait() => return Worked::given_up(&refusal),
+            reply = inference.complete(&request) => reply,
         };
         let reply = match reply {
             Ok(reply) => reply,
@@ -96,9 +110,8 @@ pub(crate) async fn work(
             return Worked { outcome: RunOutcome::Done, answer: Some(reply.text), reason: None };
         }
         for ProposedCall { call, request } in calls {
-            let asked =
-                Asked { id: call, run: run.id, principal: run.principal.clone(), origin: Origin::Loop, request };
-            let result = crate::call::run(asked, world, &cancelled).await;
+            let asked = Asked::new(call, run.id, run.principal.clone(), Origin::Loop, request, &world.redactor);
+            let (result, _) = crate::call::run(asked, world, &cancelled).await;
             if let Some(refusal) = &result.refusal {
                 // An effect that may have happened is for a person to look at before anything more is done.
                 if refusal.code == RefusalCode::InDoubt {

@@ -1,5 +1,7 @@
 //! The actor that owns one live worker and its terminal.
 
+mod controls;
+
 use super::prompt::{PromptWatch, split_answer};
 use super::{Live, Slot};
 use crate::grant;
@@ -9,7 +11,7 @@ use crate::ports::Ports;
 use crate::sandbox::{Boundary, PtyMaster, Worker, WorkerIo, WorkerSpec};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 use stockade_protocol::event::{Event, GrantEvent, SessionEvent};
 use stockade_protocol::ids::{CallId, Principal};
@@ -17,16 +19,18 @@ use stockade_protocol::limits::TRANSCRIPT_BYTES;
 use stockade_protocol::refusal::{Authority, Refusal, RefusalCode};
 use stockade_protocol::result::{CreatedFile, Removal};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
 /// How long output must be silent after a prompt before it counts: a prompt's text in the middle of output that arrives
 /// in pieces is followed by more.
 const SETTLE: Duration = Duration::from_millis(30);
-/// Longest wait for a program to take what a person types.
-const TYPING: Duration = Duration::from_secs(1);
 /// Longest wait for a worker's confirmed removal.
-const REMOVAL: Duration = Duration::from_secs(10);
+const REMOVAL: Duration = Duration::from_secs(15);
+/// Bytes read from a terminal at once.
+const READ: usize = 64 * 1024;
+/// Pieces of late output that are read before a line is typed.
+const LATE: usize = 16;
 
 /// What is needed to open a session.
 pub(crate) struct Opening {
@@ -35,6 +39,8 @@ pub(crate) struct Opening {
     pub(crate) session: SessionSpec,
     pub(crate) files: Arc<grant::Prepared>,
     pub(crate) run_deadline: Instant,
+    /// Given back when the session has ended.
+    pub(crate) room: OwnedSemaphorePermit,
 }
 
 /// A line that a recorded call types.
@@ -44,7 +50,32 @@ pub(crate) struct Typed {
     pub(crate) line: String,
     pub(crate) finalizes: bool,
     pub(crate) deadline: Duration,
+    pub(crate) turn: Turn,
     pub(crate) reply: oneshot::Sender<Result<Answered, Broken>>,
+}
+
+/// Whether a waiting line is typed or taken back: whoever comes first decides, once.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Turn(Arc<AtomicU8>);
+
+impl Turn {
+    const WAITING: u8 = 0;
+    const TYPED: u8 = 1;
+    const TAKEN_BACK: u8 = 2;
+
+    fn decide(&self, so: u8) -> bool {
+        self.0.compare_exchange(Self::WAITING, so, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// The actor is about to type the line. `false` when it was taken back.
+    fn begin(&self) -> bool {
+        self.decide(Self::TYPED)
+    }
+
+    /// Takes the line back. `false` when it is being typed already.
+    pub(crate) fn take_back(&self) -> bool {
+        self.decide(Self::TAKEN_BACK)
+    }
 }
 
 /// The session answered.
@@ -79,7 +110,8 @@ pub(crate) struct SessionEnd {
 pub(crate) enum Control {
     Close { why: &'static str },
     Resize { columns: u16, rows: u16 },
-    TakeOver { by: Principal, reply: oneshot::Sender<Result<(), Refusal>> },
+    TakeOver { by: Principal, connection: u64, reply: oneshot::Sender<Result<(), Refusal>> },
+    Release { connection: u64 },
     HandBack { by: Principal, reply: oneshot::Sender<Result<(), Refusal>> },
     Type { by: Principal, bytes: Vec<u8>, reply: oneshot::Sender<Result<(), Refusal>> },
 }
@@ -127,8 +159,9 @@ pub(crate) async fn open(
         watch: PromptWatch::new(opening.session.ready.clone()),
         interactions: 0,
         transcript: 0,
-        touched_by: None,
-        ready: false,
+        keyboard: None,
+        typing: false,
+        room: Some(opening.room),
         born: Instant::now(),
         lifetime: Instant::now() + lifetime,
         transcript_max: TRANSCRIPT_BYTES.min(usize::try_from(opening.spec.limits.output_bytes).unwrap_or(usize::MAX)),
@@ -141,10 +174,22 @@ pub(crate) async fn open(
         controls: control_receiver,
         slot: Arc::clone(&slot),
     };
-    tokio::spawn(actor.run(command_receiver, end_sender));
     let live = Live { commands, controls, ended, deadline, enforcement };
-    slot.set_live(live.clone());
+    // Before the actor begins: one that ends at once must not be overtaken by its own beginning.
+    let open = slot.set_live(live.clone());
+    tokio::spawn(actor.run(command_receiver, end_sender));
+    if !open {
+        let refusal = Refusal::new(RefusalCode::Cancelled, Authority::Manifest, "the run of the session has ended");
+        return Err(give_up(live, refusal).await);
+    }
     Ok(live)
+}
+
+/// Ends a session that nobody is to reach, and awaits its end.
+async fn give_up(mut live: Live, refusal: Refusal) -> Refusal {
+    drop(live.controls.send(Control::Close { why: "run_ended" }).await);
+    drop(live.ended.wait_for(Option::is_some).await);
+    refusal
 }
 
 /// Why the actor stops.
@@ -168,9 +213,11 @@ struct Actor {
     staged: Option<OwnedFd>,
     journal: Journal,
     controls: mpsc::Receiver<Control>,
-    /// The person who has the keyboard.
-    touched_by: Option<Principal>,
-    ready: bool,
+    /// The person who has the keyboard, and on which connection.
+    keyboard: Option<(Principal, u64)>,
+    /// Whether a line has begun to be typed and its end has not.
+    typing: bool,
+    room: Option<OwnedSemaphorePermit>,
     interactions: u32,
     /// Output so far, idle output included, bytes.
     transcript: usize,
@@ -202,7 +249,8 @@ impl Actor {
                 end
             }
         };
-        while let Ok(typed) = commands.try_recv() {
+        // Also one that had its place in the queue and is being put there right now.
+        while let Some(typed) = commands.recv().await {
             let reason = format!("the session is closed ({})", end.why);
             let refusal = Refusal::new(RefusalCode::Cancelled, Authority::Manifest, reason).next("Start a new run");
             let broken = Broken {
@@ -214,6 +262,7 @@ impl Actor {
             };
             drop(typed.reply.send(Err(broken)));
         }
+        drop(self.room.take());
         self.slot.set_ended(end.clone());
         ended.send_replace(Some(end));
     }
@@ -223,15 +272,14 @@ impl Actor {
         if let Err(stop) = self.until_prompt(&mut Vec::new(), &[], startup, "startup").await {
             return Ended::Stopped(stop, None);
         }
-        self.ready = true;
         if let Err(stop) = self.record(SessionEvent::Ready {}).await {
             return Ended::Stopped(stop, None);
         }
         let rest = Duration::from_millis(self.session.idle_timeout_ms);
         let mut idle = Instant::now() + rest;
+        let mut buffer = vec![0; READ];
         loop {
-            let paused = self.touched_by.is_some();
-            let mut buffer = vec![0; 64 * 1024];
+            let paused = self.keyboard.is_some();
             tokio::select! {
                 typed = commands.recv(), if !paused => {
                     let Some(typed) = typed else {
@@ -274,7 +322,10 @@ impl Actor {
 
     /// One line and its answer. `Ok(Some)` when it ended the session as declared.
     async fn interact(&mut self, typed: Typed) -> Result<Option<SessionEnd>, Box<Ended>> {
-        let Typed { call, by, line, finalizes, deadline, reply } = typed;
+        let Typed { call, by, line, finalizes, deadline, turn, reply } = typed;
+        if !turn.begin() {
+            return Ok(None);
+        }
         let mut answer = Vec::new();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if self.interactions >= self.session.max_interactions {
@@ -286,6 +337,7 @@ impl Actor {
         self.slot.interactions.store(self.interactions, Ordering::SeqCst);
         let asked = async {
             self.record(SessionEvent::Input { by, text: line.clone().into() }).await?;
+            self.late_output().await?;
             self.watch.reset();
             let until = (Instant::now() + deadline).min(self.lifetime);
             let mut bytes = line.into_bytes();
@@ -323,7 +375,22 @@ impl Actor {
         Ok(Some(end))
     }
 
-    /// Types `input` and reads until the prompt is there and output is silent, or `until`.
+    /// What the program printed before a line is typed answers nothing.
+    async fn late_output(&mut self) -> Result<(), Stop> {
+        let mut buffer = vec![0; READ];
+        for _ in 0..LATE {
+            let read = tokio::select! {
+                biased;
+                read = self.pty.read(&mut buffer) => read,
+                () = std::future::ready(()) => break,
+            };
+            self.took(read, &mut buffer, None).await?;
+        }
+        Ok(())
+    }
+
+    /// Types `input` and reads until the prompt is there and output is silent, or `until`. While a person has the
+    /// keyboard, nothing is typed and that time does not count.
     async fn until_prompt(
         &mut self,
         answer: &mut Vec<u8>,
@@ -331,17 +398,24 @@ impl Actor {
         until: Instant,
         phase: &'static str,
     ) -> Result<(), Stop> {
-        let mut rest = input;
-        let mut quiet = Instant::now() + SETTLE;
-        let mut buffer = vec![0; 64 * 1024];
+        let (mut rest, mut until, mut last) = (input, until, Instant::now());
+        let mut quiet = last + SETTLE;
+        let mut buffer = vec![0; READ];
         let mut received = 0;
         let (mut reader, mut writer) = (self.pty.clone(), self.pty.clone());
         loop {
-            let answered = rest.is_empty() && self.touched_by.is_none() && self.watch.observed().is_some();
-            let wake = if answered { quiet } else { until };
+            // A line that has begun is typed to its end before anybody else gets the keyboard.
+            self.typing = !rest.is_empty() && rest.len() < input.len();
+            let free = self.keyboard.is_none();
+            let answered = rest.is_empty() && free && self.watch.observed().is_some();
+            let wake = if answered { quiet.min(until) } else { until };
             tokio::select! {
                 biased;
                 control = self.controls.recv() => self.control(control).await?,
+                written = writer.write(rest), if !rest.is_empty() && free => match written {
+                    Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+                    Err(_) => return Err(gone()),
+                },
                 read = reader.read(&mut buffer) => {
                     received += *read.as_ref().unwrap_or(&0);
                     self.took(read, &mut buffer, Some(answer)).await?;
@@ -351,20 +425,25 @@ impl Actor {
                         return Err(stop("output", RefusalCode::Limit, Authority::Manifest, reason));
                     }
                 }
-                written = writer.write(rest), if !rest.is_empty() => match written {
-                    Ok(count) => rest = rest.get(count..).unwrap_or_default(),
-                    Err(_) => return Err(gone()),
-                },
                 () = sleep_until(wake) => {
                     if answered {
+                        self.typing = false;
                         return Ok(());
                     }
-                    let reason = format!("no ready prompt within the {phase}'s time");
-                    return Err(stop(phase, RefusalCode::Timeout, Authority::Clock, reason));
                 }
             }
-            if Instant::now() >= self.lifetime {
+            // Not by the timer alone: a program that never falls silent would keep it from ever being looked at.
+            let now = Instant::now();
+            if !free {
+                until += now - last;
+            }
+            last = now;
+            if now >= self.lifetime {
                 return Err(self.too_old());
+            }
+            if now >= until {
+                let reason = format!("no ready prompt within the {phase}'s time");
+                return Err(stop(phase, RefusalCode::Timeout, Authority::Clock, reason));
             }
         }
     }
@@ -381,7 +460,7 @@ impl Actor {
         };
         let bytes = buffer.get(..count).unwrap_or_default();
         self.watch.push(bytes);
-        self.transcript += count;
+        self.transcript = self.transcript.saturating_add(count);
         let released = self.out.write(bytes).await.map_err(|error| Stop { why: "failed", refusal: error.refusal() })?;
         if let Some(answer) = answer {
             answer.extend(released);
@@ -389,69 +468,6 @@ impl Actor {
         if self.transcript > self.transcript_max {
             let reason = format!("the session printed more than {} bytes", self.transcript_max);
             return Err(stop("output", RefusalCode::Limit, Authority::Manifest, reason));
-        }
-        Ok(())
-    }
-
-    async fn control(&mut self, control: Option<Control>) -> Result<(), Stop> {
-        let foreign =
-            || Refusal::new(RefusalCode::Denied, Authority::Person, "you do not have this session's keyboard");
-        match control {
-            None => return Err(stop("closed", RefusalCode::Cancelled, Authority::Person, "the session was closed")),
-            Some(Control::Close { why }) => {
-                return Err(stop(
-                    why,
-                    RefusalCode::Cancelled,
-                    Authority::Person,
-                    format!("the session was closed ({why})"),
-                ));
-            }
-            Some(Control::Resize { columns, rows }) => {
-                if self.pty.resize(columns.max(2), rows.max(1)).is_ok() {
-                    self.record(SessionEvent::Resized { columns: columns.max(2), rows: rows.max(1) }).await?;
-                }
-            }
-            Some(Control::TakeOver { by, reply }) => {
-                let answer = match &self.touched_by {
-                    Some(other) if *other != by => Err(foreign()),
-                    _ => {
-                        self.record(SessionEvent::TakenOver { by: by.clone() }).await?;
-                        self.touched_by = Some(by);
-                        self.slot.touch();
-                        Ok(())
-                    }
-                };
-                drop(reply.send(answer));
-            }
-            Some(Control::HandBack { by, reply }) => {
-                let answer = if self.touched_by.as_ref() == Some(&by) {
-                    self.record(SessionEvent::HandedBack { by }).await?;
-                    self.touched_by = None;
-                    Ok(())
-                } else {
-                    Err(foreign())
-                };
-                drop(reply.send(answer));
-            }
-            Some(Control::Type { by, bytes, reply }) => {
-                if self.touched_by.as_ref() != Some(&by) {
-                    drop(reply.send(Err(foreign())));
-                    return Ok(());
-                }
-                let text = String::from_utf8_lossy(&bytes).into_owned();
-                self.record(SessionEvent::Input { by, text: text.into() }).await?;
-                // A program that does not read must not hold up its own end.
-                let written = tokio::time::timeout(TYPING, self.pty.write_all(&bytes)).await;
-                let answer = match written {
-                    Ok(Ok(())) => Ok(()),
-                    Ok(Err(_)) => Err(gone().refusal),
-                    Err(_) => {
-                        let reason = "the program does not read what is typed";
-                        Err(Refusal::new(RefusalCode::Limit, Authority::Tier, reason).next("Close the session"))
-                    }
-                };
-                drop(reply.send(answer));
-            }
         }
         Ok(())
     }
@@ -478,6 +494,7 @@ impl Actor {
         let removal = self.remove().await;
         let staged = self.staged.take();
         let files = self.files.take();
+        let declared = staged.is_some();
         let published = match (files, staged) {
             (Some(files), Some(staged)) => {
                 let published = crate::call::publish(
@@ -496,7 +513,7 @@ impl Actor {
             }
             _ => Ok(None),
         };
-        let end = SessionEnd { why: "finalized".to_owned(), removal, unpublished: published.is_err() };
+        let end = SessionEnd { why: "finalized".to_owned(), removal, unpublished: declared && published.is_err() };
         // A journal that refuses here has refused the publication too; the end is told to the caller all the same.
         drop(self.record(SessionEvent::Closed { why: end.why.clone(), removal }).await);
         (end, published)

@@ -8,7 +8,7 @@ mod actor;
 mod ansi;
 mod prompt;
 
-pub(crate) use actor::{Answered, Broken, Control, Opening, SessionEnd, Typed, open};
+pub(crate) use actor::{Answered, Broken, Control, Opening, SessionEnd, Turn, Typed, open};
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -19,8 +19,9 @@ use stockade_protocol::event::Enforcement;
 use stockade_protocol::ids::{Principal, RunId, SessionId};
 use stockade_protocol::limits;
 use stockade_protocol::refusal::{Authority, Refusal, RefusalCode};
+use stockade_protocol::result::Removal;
 use stockade_protocol::time::Timestamp;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 /// What a session is bound to. A call whose binding differs never reaches it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,12 +91,27 @@ impl Slot {
         }
     }
 
-    pub(crate) fn set_live(&self, live: Live) {
-        *self.lock() = State::Live(live);
+    /// Says how the session is reached, before its actor begins. `false` when its run has ended meanwhile.
+    pub(crate) fn set_live(&self, live: Live) -> bool {
+        let mut state = self.lock();
+        let open = matches!(*state, State::Reserved);
+        if open {
+            *state = State::Live(live);
+        }
+        open
     }
 
     pub(crate) fn set_ended(&self, end: SessionEnd) {
         *self.lock() = State::Ended(end);
+    }
+
+    /// A place that was never opened is closed for good.
+    fn retire(&self) {
+        let mut state = self.lock();
+        if matches!(*state, State::Reserved) {
+            let why = "run_ended".to_owned();
+            *state = State::Ended(SessionEnd { why, removal: Removal::Confirmed, unpublished: false });
+        }
     }
 
     pub(crate) fn touch(&self) {
@@ -113,7 +129,7 @@ impl Slot {
     }
 
     /// Keeps the session from idling out until the hold is dropped.
-    pub(crate) fn hold(self: &Arc<Self>) -> Hold {
+    fn hold(self: &Arc<Self>) -> Hold {
         self.holds.fetch_add(1, Ordering::SeqCst);
         Hold(Arc::clone(self))
     }
@@ -127,16 +143,36 @@ impl Slot {
 #[derive(Debug)]
 pub(crate) struct Hold(Arc<Slot>);
 
+impl Hold {
+    /// The session.
+    pub(crate) const fn slot(&self) -> &Arc<Slot> {
+        &self.0
+    }
+}
+
 impl Drop for Hold {
     fn drop(&mut self) {
         self.0.holds.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
+fn full() -> Refusal {
+    let reason = format!("{} sessions are live, the most there may be", limits::LIVE_SESSIONS);
+    Refusal::new(RefusalCode::Limit, Authority::Tier, reason).next("Close one")
+}
+
 /// All sessions of a runtime. Its lock is never held over input or output.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Sessions {
     slots: Mutex<BTreeMap<SessionId, Arc<Slot>>>,
+    /// Room for live sessions.
+    room: Arc<Semaphore>,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Self { slots: Mutex::default(), room: Arc::new(Semaphore::new(limits::LIVE_SESSIONS)) }
+    }
 }
 
 impl Sessions {
@@ -144,12 +180,12 @@ impl Sessions {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session for a binding: the one it has, or a place for a new one.
+    /// The session for a binding: the one it has, or a place for a new one, held for the call that asks.
     ///
     /// # Errors
     /// `stale` when the run's session of this tool has other files or another context, `limit` when it has ended or too
     /// many are live. Nothing is restarted in silence.
-    pub(crate) fn slot(&self, binding: Binding, callable: &str, fresh: SessionId) -> Result<Arc<Slot>, Refusal> {
+    pub(crate) fn slot(&self, binding: Binding, callable: &str, fresh: SessionId) -> Result<Hold, Refusal> {
         let mut slots = self.lock();
         let known = slots
             .values()
@@ -168,22 +204,22 @@ impl Sessions {
                 .next("Start a new run"));
             }
             if slot.binding == binding {
-                return Ok(slot);
+                return Ok(slot.hold());
             }
-            if slot.live().is_some() {
+            // A place that another call still has in mind is as good as live: that call would open it.
+            if slot.live().is_some() || slot.is_held() {
                 let what = if slot.binding.files == binding.files { "context" } else { "files" };
                 return Err(Refusal::new(
                     RefusalCode::Stale,
                     Authority::Grant,
-                    format!("the {what} of the live session of {} changed since it was opened", binding.tool),
+                    format!("this run's session of {} was bound to other {what}", binding.tool),
                 )
                 .next("Start a new run to use the new ones"));
             }
             slots.remove(&slot.id);
         }
-        if slots.values().filter(|slot| slot.live().is_some()).count() >= limits::LIVE_SESSIONS {
-            let reason = format!("{} sessions are live, the most there may be", limits::LIVE_SESSIONS);
-            return Err(Refusal::new(RefusalCode::Limit, Authority::Tier, reason).next("Close one"));
+        if self.room.available_permits() == 0 {
+            return Err(full());
         }
         let slot = Arc::new(Slot {
             id: fresh,
@@ -196,7 +232,15 @@ impl Sessions {
             opening: tokio::sync::Mutex::new(()),
         });
         slots.insert(fresh, Arc::clone(&slot));
-        Ok(slot)
+        Ok(slot.hold())
+    }
+
+    /// Room for one more live session, until the permit is dropped.
+    ///
+    /// # Errors
+    /// `limit` when there is none.
+    pub(crate) fn room(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        Arc::clone(&self.room).try_acquire_owned().map_err(|_full| full())
     }
 
     /// A session by id, for persons. Unknown and closed ids give the same answer.
@@ -209,9 +253,34 @@ impl Sessions {
         self.lock().values().filter(|slot| slot.binding.run == run).cloned().collect()
     }
 
-    /// Forgets a run that has ended.
+    /// Forgets a run that has ended. A place that was not opened by now never is.
     pub(crate) fn forget(&self, run: RunId) {
-        self.lock().retain(|_, slot| slot.binding.run != run);
+        self.lock().retain(|_, slot| {
+            let other = slot.binding.run != run;
+            if !other {
+                slot.retire();
+            }
+            other
+        });
+    }
+
+    /// Tells every session to end, without waiting for it.
+    pub(crate) fn close_all(&self) {
+        for slot in self.lock().values() {
+            if let Some(live) = slot.live() {
+                // One whose queue is full is busy; it ends with its supervisor.
+                drop(live.controls.try_send(Control::Close { why: "dropped" }));
+            }
+        }
+    }
+
+    /// Gives back the keyboards that persons of a connection that has ended still have.
+    pub(crate) async fn release(&self, connection: u64) {
+        let all: Vec<Live> = self.lock().values().filter_map(|slot| slot.live()).collect();
+        for live in all {
+            // A session that has ended has no keyboard.
+            drop(live.controls.send(Control::Release { connection }).await);
+        }
     }
 
     /// Live sessions, for lists.
