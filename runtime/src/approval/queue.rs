@@ -126,6 +126,8 @@ pub struct Approvals {
     waiting: Arc<Mutex<BTreeMap<(u64, CallId), Waiting>>>,
     /// Held while a question is journaled and set down, so that whoever saw its event also finds it waiting.
     asking: Arc<tokio::sync::Mutex<()>>,
+    /// Held while an answer is taken, from its judgement to its last record.
+    deciding: Arc<tokio::sync::Mutex<()>>,
     wait: Duration,
     receipt_life: Duration,
 }
@@ -140,6 +142,7 @@ impl Approvals {
             ledger: Arc::default(),
             waiting: Arc::default(),
             asking: Arc::default(),
+            deciding: Arc::default(),
             wait,
             receipt_life,
         }
@@ -256,12 +259,19 @@ impl Approvals {
         Ok((pending, receiver, Withdraw { approvals: self.clone(), key }))
     }
 
+    /// Waits until every answer that is being taken is recorded to its end: a run whose questions are withdrawn gets
+    /// no record after this.
+    pub(crate) async fn settled(&self) {
+        drop(self.deciding.lock().await);
+    }
+
     /// Takes an answer. It is journaled before the waiting call sees it.
     ///
     /// # Errors
     /// `invalid` for a bad signature or an unknown key, `stale` for a binding mismatch (with both digests), an answer
     /// to nothing that waits or a second use, `expired` for one past its time. The refusal is journaled too.
     pub async fn decide(&self, receipt: Receipt) -> Result<(), Refusal> {
+        let _one = self.deciding.lock().await;
         let judged = {
             let _settled = self.asking.lock().await;
             self.judge(&receipt)
