@@ -7,5 +7,8 @@
 mod key;
 mod queue;
 
+#[cfg(test)]
+mod tests;
+
 pub use key::{ApproverKey, KeyError, verify_receipt};
 pub use queue::{Answer, Approvals, Question, VerifiedReceipt};

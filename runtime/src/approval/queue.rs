@@ -126,8 +126,6 @@ pub struct Approvals {
     waiting: Arc<Mutex<BTreeMap<(u64, CallId), Waiting>>>,
     /// Held while a question is journaled and set down, so that whoever saw its event also finds it waiting.
     asking: Arc<tokio::sync::Mutex<()>>,
-    /// Held while an answer is taken, from its judgement to its last record.
-    deciding: Arc<tokio::sync::Mutex<()>>,
     wait: Duration,
     receipt_life: Duration,
 }
@@ -142,7 +140,6 @@ impl Approvals {
             ledger: Arc::default(),
             waiting: Arc::default(),
             asking: Arc::default(),
-            deciding: Arc::default(),
             wait,
             receipt_life,
         }
@@ -183,30 +180,20 @@ impl Approvals {
         cancelled: impl Future<Output = Refusal> + Send,
     ) -> Result<VerifiedReceipt, Refusal> {
         let (pending, mut answer, withdraw) = self.open(question).await?;
-        let mut cancelled = std::pin::pin!(cancelled);
-        let told = tokio::select! {
+        let given_up = tokio::select! {
             biased;
-            told = &mut answer => Some(told),
-            refusal = &mut cancelled => return Err(refusal),
+            told = &mut answer => return taken(told),
+            refusal = cancelled => Some(refusal),
             () = tokio::time::sleep(self.wait) => None,
         };
-        let told = match told {
-            Some(told) => told,
-            // From here on nobody can answer it; an answer that came before is being written down.
-            None if withdraw.now() => return Err(self.expired(&pending).await?),
-            None => tokio::select! {
-                biased;
-                told = answer => told,
-                refusal = cancelled => return Err(refusal),
-            },
-        };
-        match told {
-            Ok(Answer::Approved(receipt)) => Ok(receipt),
-            Ok(Answer::Refused(refusal)) => Err(refusal),
-            Err(_) => {
-                let reason = "the answer could not be written down";
-                Err(Refusal::new(RefusalCode::Unavailable, Authority::Journal, reason))
-            }
+        // An answer that was taken before this moment is being written down, and it counts: whoever gave it is told so,
+        // and who waits for it accounts for it.
+        if !withdraw.now() {
+            return taken(answer.await);
+        }
+        match given_up {
+            Some(refusal) => Err(refusal),
+            None => Err(self.expired(&pending).await?),
         }
     }
 
@@ -259,19 +246,12 @@ impl Approvals {
         Ok((pending, receiver, Withdraw { approvals: self.clone(), key }))
     }
 
-    /// Waits until every answer that is being taken is recorded to its end: a run whose questions are withdrawn gets
-    /// no record after this.
-    pub(crate) async fn settled(&self) {
-        drop(self.deciding.lock().await);
-    }
-
     /// Takes an answer. It is journaled before the waiting call sees it.
     ///
     /// # Errors
     /// `invalid` for a bad signature or an unknown key, `stale` for a binding mismatch (with both digests), an answer
     /// to nothing that waits or a second use, `expired` for one past its time. The refusal is journaled too.
     pub async fn decide(&self, receipt: Receipt) -> Result<(), Refusal> {
-        let _one = self.deciding.lock().await;
         let judged = {
             let _settled = self.asking.lock().await;
             self.judge(&receipt)
@@ -385,6 +365,17 @@ impl Approvals {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(u64, CallId), Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn taken(told: Result<Answer, oneshot::error::RecvError>) -> Result<VerifiedReceipt, Refusal> {
+    match told {
+        Ok(Answer::Approved(receipt)) => Ok(receipt),
+        Ok(Answer::Refused(refusal)) => Err(refusal),
+        Err(_) => {
+            let reason = "the answer could not be written down";
+            Err(Refusal::new(RefusalCode::Unavailable, Authority::Journal, reason))
+        }
     }
 }
 

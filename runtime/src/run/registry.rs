@@ -233,7 +233,6 @@ impl Runs {
                 worked.reason = Some(fault);
             }
         }
-        world.approvals.settled().await;
         let event = Event::Run(RunEvent::Ended {
             outcome: worked.outcome,
             answer: worked.answer.map(Into::into),
