@@ -57,6 +57,7 @@ pub(super) fn open(
         lock,
         poison: None,
         waiting_since: None,
+        last_group: 0,
     };
     if created {
         let format = record::VERSION;
