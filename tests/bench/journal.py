@@ -10,6 +10,7 @@ ceiling: no journal can be faster.
 """
 
 import argparse
+import itertools
 import os
 import shutil
 import sqlite3
@@ -56,7 +57,7 @@ def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("program")
     options.add_argument("--dir", default=None)
-    options.add_argument("--rounds", type=int, default=9)
+    options.add_argument("--rounds", type=int, default=12)
     options.add_argument("--records", type=int, default=1024)
     options = options.parse_args()
     top = tempfile.mkdtemp(dir=options.dir)
@@ -77,10 +78,11 @@ def main():
             }
             times = {name: [] for name in contenders}
             for n in range(options.rounds):
-                order = list(contenders)
-                order = order[n % 3 :] + order[: n % 3]
-                for name in order:
+                # All orders in turn, and what the one before left behind is on disk before the next begins.
+                orders = list(itertools.permutations(contenders))
+                for name in orders[n % len(orders)]:
                     place = tempfile.mkdtemp(dir=top)
+                    os.sync()
                     times[name].append(contenders[name](place))
                     shutil.rmtree(place)
             medians = {name: statistics.median(seconds) for name, seconds in times.items()}

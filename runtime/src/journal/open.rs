@@ -57,7 +57,6 @@ pub(super) fn open(
         lock,
         poison: None,
         waiting_since: None,
-        last_group: 0,
     };
     if created {
         let format = record::VERSION;

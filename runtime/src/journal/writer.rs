@@ -67,14 +67,7 @@ pub(super) struct Writer {
     pub(super) poison: Option<String>,
     /// When the first record that is not durable yet was written.
     pub(super) waiting_since: Option<Instant>,
-    /// How many records were written together last.
-    pub(super) last_group: usize,
 }
-
-/// How often, and how long each time, the writer lets those it has just answered come back before it writes what is
-/// there. Without that, callers fall into two parties that wait for each other's syncs. One who waits alone is never
-/// kept: the last group was his alone too.
-const GATHER: (u32, Duration) = (4, Duration::from_micros(30));
 
 impl std::fmt::Debug for Writer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -132,12 +125,6 @@ impl Writer {
         first: Message,
         queue: &mut mpsc::Receiver<Message>,
     ) -> Option<oneshot::Sender<Result<(), JournalError>>> {
-        for _ in 0..GATHER.0 {
-            if queue.len() + 1 >= self.last_group {
-                break;
-            }
-            std::thread::sleep(GATHER.1);
-        }
         let mut group = Group::default();
         let mut next = Some(first);
         let mut close = None;
@@ -159,7 +146,6 @@ impl Writer {
             let full = group.bytes.len() >= JOURNAL_GROUP_BYTES || group.records.len() >= JOURNAL_QUEUE;
             next = if full { None } else { queue.try_recv().ok() };
         }
-        self.last_group = group.records.len();
         self.commit(group);
         close
     }
