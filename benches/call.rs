@@ -26,6 +26,12 @@ use stockade_runtime::redact::Redactor;
 use stockade_runtime::sandbox::{Boundary, BoundaryOptions, Stdio, WorkerSpec};
 use support::{Yard, person, request};
 
+/// A directory that nobody else may reach, as stockade asks of its own.
+fn private() -> tempfile::TempDir {
+    use std::os::unix::fs::PermissionsExt as _;
+    tempfile::Builder::new().permissions(std::fs::Permissions::from_mode(0o700)).tempdir().unwrap()
+}
+
 fn stages(criterion: &mut Criterion) {
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let yard = Yard::new();
@@ -41,7 +47,7 @@ fn stages(criterion: &mut Criterion) {
         });
     });
 
-    let folder = tempfile::tempdir().unwrap();
+    let folder = private();
     let (journal, _) = {
         let _inside = tokio.enter();
         let at = |name| folder.path().join(name);
@@ -54,7 +60,7 @@ fn stages(criterion: &mut Criterion) {
         });
     });
 
-    let state = tempfile::tempdir().unwrap();
+    let state = private();
     let boundary = tokio
         .block_on(Boundary::start(BoundaryOptions {
             executable: env!("CARGO_BIN_EXE_stockade").into(),
