@@ -347,7 +347,8 @@ fn merged(args: &BTreeMap<String, ArgSpec>, command: &CommandSpec) -> BTreeMap<S
 fn build(file: &str, manifest: Digest, name: String, tool: Tool, body: Body) -> Vec<Callable> {
     let mut limits = tool.limits;
     if !body.files.create.is_empty() {
-        limits.file_bytes = limits.file_bytes.min(body.files.max_file_bytes);
+        // One byte more than may be published: an output that was cut at its bound would look like a whole one.
+        limits.file_bytes = limits.file_bytes.min(body.files.max_file_bytes + 1);
     }
     let timeout_ms = tool.timeout_seconds * 1000;
     let base = Callable {

@@ -113,7 +113,7 @@ fn a_session_is_read_with_its_deadlines_and_bounds() {
     assert_eq!((session.max_interactions, session.output_max_bytes), (20, 262_144));
     let callable = tools.get("report.query").unwrap();
     assert_eq!((callable.limits.processes, callable.limits.cpu_seconds), (8, 60));
-    assert_eq!((callable.limits.file_bytes, callable.limits.lifetime_ms), (65_536, 605_000));
+    assert_eq!((callable.limits.file_bytes, callable.limits.lifetime_ms), (65_537, 605_000));
     assert!(session.ready.matches("report> ") && !session.ready.matches("report> x") && !session.ready.matches(""));
     let (session, _) = tools.get("describe.ask").unwrap().session().unwrap();
     assert_eq!(session.startup_argv, ["/usr/bin/python3", "describe.py", "a \"b", "c d", ""].map(str::to_owned));

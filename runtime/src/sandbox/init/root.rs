@@ -187,7 +187,8 @@ fn rest_of_the_host() -> Result<(), Fault> {
 
 /// Bytes that inputs and output need, in whole pages. A size of zero would mean no bound.
 fn work_bytes(spec: &WorkerSpec) -> u64 {
-    let output = spec.output.iter().map(|output: &OutputSpec| output.max_bytes);
+    // Room for one byte more than the output may have, so that one that is too long is seen to be.
+    let output = spec.output.iter().map(|output: &OutputSpec| output.max_bytes + 1);
     let sizes = spec.inputs.iter().map(|input| input.bytes).chain(output);
     sizes.map(|bytes| bytes.div_ceil(PAGE) * PAGE).sum::<u64>().max(PAGE)
 }
