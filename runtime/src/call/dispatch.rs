@@ -102,7 +102,7 @@ async fn carry_out<C: Future<Output = Refusal>>(
             };
             match live.commands.try_send(typed) {
                 Ok(()) => Ok(await_answer(answered, &turn, &live, cancelled).await),
-                Err(TrySendError::Closed(_)) => Err(closed()),
+                Err(TrySendError::Closed(_)) => Ok(too_late(live).await),
                 Err(TrySendError::Full(_)) => {
                     let reason = "another command of this session is still being answered and one more waits";
                     Err(Refusal::new(RefusalCode::Limit, Authority::Manifest, reason).next("Wait for its answer"))
@@ -200,10 +200,19 @@ async fn await_answer(
     }
 }
 
+/// The session ended before it took the line: the call ends as the session did.
+async fn too_late(mut live: Live) -> Ran {
+    match live.ended.wait_for(Option::is_some).await.ok().and_then(|end| end.clone()) {
+        Some(end) => Ran::Broken(Broken::untyped(&end, 0)),
+        None => lost(),
+    }
+}
+
 fn lost() -> Ran {
     Ran::Broken(Broken {
         refusal: Refusal::new(RefusalCode::InDoubt, Authority::Tier, "the session went away without an answer")
             .next("A person must look whether the command took effect"),
+        typed: true,
         output: String::new(),
         count: 0,
         removal: Removal::Unconfirmed,
@@ -258,7 +267,7 @@ impl Call<Dispatched> {
                 }
             }
             Ran::Broken(broken) => {
-                result.execution = Execution::Interrupted;
+                result.execution = if broken.typed { Execution::Interrupted } else { Execution::NotStarted };
                 result.refusal = Some(broken.refusal);
                 result.output = broken.output;
                 result.interaction_count = broken.count;

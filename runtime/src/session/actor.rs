@@ -91,16 +91,34 @@ pub(crate) struct Answered {
 #[derive(Debug)]
 pub(crate) struct Broken {
     pub(crate) refusal: Refusal,
+    /// Whether anything of the line was typed.
+    pub(crate) typed: bool,
     pub(crate) output: String,
     pub(crate) count: u32,
     pub(crate) removal: Removal,
     pub(crate) unpublished: bool,
 }
 
+impl Broken {
+    /// For a line that waited when the session ended.
+    pub(crate) fn untyped(end: &SessionEnd, count: u32) -> Self {
+        Self {
+            refusal: end.refusal.clone().next("Nothing of the line was typed. Start a new run to try again"),
+            typed: false,
+            output: String::new(),
+            count,
+            removal: end.removal,
+            unpublished: end.unpublished,
+        }
+    }
+}
+
 /// How a session ended.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionEnd {
     pub(crate) why: String,
+    /// The same for those whose line was not answered.
+    pub(crate) refusal: Refusal,
     pub(crate) removal: Removal,
     /// Whether declared output was discarded.
     pub(crate) unpublished: bool,
@@ -160,6 +178,7 @@ pub(crate) async fn open(
         interactions: 0,
         transcript: 0,
         keyboard: None,
+        size: (columns, rows),
         typing: false,
         room: Some(opening.room),
         born: Instant::now(),
@@ -215,6 +234,8 @@ struct Actor {
     controls: mpsc::Receiver<Control>,
     /// The person who has the keyboard, and on which connection.
     keyboard: Option<(Principal, u64)>,
+    /// The terminal's, columns and rows.
+    size: (u16, u16),
     /// Whether a line has begun to be typed and its end has not.
     typing: bool,
     room: Option<OwnedSemaphorePermit>,
@@ -233,11 +254,12 @@ impl Actor {
         let end = match stopped {
             Ended::Finalized(end) => end,
             Ended::Stopped(stop, asker) => {
-                let (end, output) = self.close(stop.why).await;
+                let (end, output) = self.close(stop).await;
                 if let Some((reply, mut answer)) = asker {
                     answer.push_str(&output);
                     let broken = Broken {
-                        refusal: unpublished_if(stop.refusal, end.unpublished),
+                        refusal: unpublished_if(end.refusal.clone(), end.unpublished),
+                        typed: true,
                         output: answer,
                         count: self.interactions,
                         removal: end.removal,
@@ -251,15 +273,7 @@ impl Actor {
         };
         // Also one that had its place in the queue and is being put there right now.
         while let Some(typed) = commands.recv().await {
-            let reason = format!("the session is closed ({})", end.why);
-            let refusal = Refusal::new(RefusalCode::Cancelled, Authority::Manifest, reason).next("Start a new run");
-            let broken = Broken {
-                refusal,
-                output: String::new(),
-                count: self.interactions,
-                removal: end.removal,
-                unpublished: false,
-            };
+            let broken = Broken::untyped(&end, self.interactions);
             drop(typed.reply.send(Err(broken)));
         }
         drop(self.room.take());
@@ -365,6 +379,7 @@ impl Actor {
             Ok(file) => Ok(Answered { output, count: self.interactions, finalized: Some((end.removal, file)) }),
             Err(refusal) => Err(Broken {
                 refusal,
+                typed: true,
                 output,
                 count: self.interactions,
                 removal: end.removal,
@@ -379,14 +394,16 @@ impl Actor {
     async fn late_output(&mut self) -> Result<(), Stop> {
         let mut buffer = vec![0; READ];
         for _ in 0..LATE {
-            let read = tokio::select! {
-                biased;
-                read = self.pty.read(&mut buffer) => read,
-                () = std::future::ready(()) => break,
-            };
+            let Some(read) = ready(&mut self.pty, &mut buffer).await else { break };
             self.took(read, &mut buffer, None).await?;
         }
         Ok(())
+    }
+
+    /// Takes what is there to be read now, if anything is.
+    async fn more(&mut self, from: &mut PtyMaster, buffer: &mut [u8], answer: &mut Vec<u8>) -> Result<bool, Stop> {
+        let Some(read) = ready(from, buffer).await else { return Ok(false) };
+        self.took(read, buffer, Some(answer)).await.map(|()| true)
     }
 
     /// Types `input` and reads until the prompt is there and output is silent, or `until`. While a person has the
@@ -409,8 +426,8 @@ impl Actor {
             let free = self.keyboard.is_none();
             let answered = rest.is_empty() && free && self.watch.observed().is_some();
             let wake = if answered { quiet.min(until) } else { until };
+            // Not in a fixed order: none of these may keep the others from their turn.
             tokio::select! {
-                biased;
                 control = self.controls.recv() => self.control(control).await?,
                 written = writer.write(rest), if !rest.is_empty() && free => match written {
                     Ok(count) => rest = rest.get(count..).unwrap_or_default(),
@@ -426,7 +443,8 @@ impl Actor {
                     }
                 }
                 () = sleep_until(wake) => {
-                    if answered {
+                    // Silent only if nothing has come in this very moment.
+                    if answered && !self.more(&mut reader, &mut buffer, answer).await? {
                         self.typing = false;
                         return Ok(());
                     }
@@ -513,14 +531,18 @@ impl Actor {
             }
             _ => Ok(None),
         };
-        let end = SessionEnd { why: "finalized".to_owned(), removal, unpublished: declared && published.is_err() };
+        let refusal =
+            Refusal::new(RefusalCode::Cancelled, Authority::Manifest, "the session was ended by another line");
+        let unpublished = declared && published.is_err();
+        let end = SessionEnd { why: "finalized".to_owned(), refusal, removal, unpublished };
         // A journal that refuses here has refused the publication too; the end is told to the caller all the same.
         drop(self.record(SessionEvent::Closed { why: end.why.clone(), removal }).await);
         (end, published)
     }
 
     /// Any other end. Returns what redaction had held back.
-    async fn close(&mut self, why: &'static str) -> (SessionEnd, String) {
+    async fn close(&mut self, stop: Stop) -> (SessionEnd, String) {
+        let Stop { why, refusal } = stop;
         let removal = self.remove().await;
         let held = self.out.flush().await.unwrap_or_default();
         let unpublished = self.staged.take().is_some();
@@ -534,8 +556,17 @@ impl Actor {
             drop(self.journal.append(entry).await);
         }
         drop(self.record(SessionEvent::Closed { why: why.to_owned(), removal }).await);
-        let end = SessionEnd { why: why.to_owned(), removal, unpublished };
+        let end = SessionEnd { why: why.to_owned(), refusal, removal, unpublished };
         (end, String::from_utf8_lossy(&held).into_owned())
+    }
+}
+
+/// What can be read without waiting.
+async fn ready(from: &mut PtyMaster, buffer: &mut [u8]) -> Option<std::io::Result<usize>> {
+    tokio::select! {
+        biased;
+        read = from.read(buffer) => Some(read),
+        () = std::future::ready(()) => None,
     }
 }
 

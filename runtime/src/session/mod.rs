@@ -109,8 +109,9 @@ impl Slot {
     fn retire(&self) {
         let mut state = self.lock();
         if matches!(*state, State::Reserved) {
+            let refusal = Refusal::new(RefusalCode::Cancelled, Authority::Person, "the run has ended");
             let why = "run_ended".to_owned();
-            *state = State::Ended(SessionEnd { why, removal: Removal::Confirmed, unpublished: false });
+            *state = State::Ended(SessionEnd { why, refusal, removal: Removal::Confirmed, unpublished: false });
         }
     }
 

@@ -26,7 +26,8 @@ impl Actor {
             }
             Some(Control::Resize { columns, rows }) => {
                 let (columns, rows) = (columns.clamp(2, TERMINAL_MAX.0), rows.clamp(1, TERMINAL_MAX.1));
-                if self.pty.resize(columns, rows).is_ok() {
+                if self.size != (columns, rows) && self.pty.resize(columns, rows).is_ok() {
+                    self.size = (columns, rows);
                     self.record(SessionEvent::Resized { columns, rows }).await?;
                 }
             }
