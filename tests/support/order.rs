@@ -32,12 +32,8 @@ struct Order {
 }
 
 /// Every record is where it can be: nothing of a run after its end, every step of a call after the one before, nothing
-/// dispatched that was not recorded, no receipt used that was not given, or twice.
-pub fn in_order(events: &[Arc<EventEnvelope>]) {
-    drop(order(events));
-}
-
-/// As [`in_order`], and nothing is left open: the runtime has stopped, or a later one has settled what it left.
+/// dispatched that was not recorded, no receipt used that was not given, or twice. And nothing is left open: the runtime
+/// has stopped, or a later one has settled what it left.
 pub fn settled(events: &[Arc<EventEnvelope>]) {
     let order = order(events);
     let open: Vec<_> = order.runs.iter().filter(|(_, ended)| !**ended).collect();
