@@ -57,6 +57,8 @@ pub(super) fn open(
         lock,
         poison: None,
         waiting_since: None,
+        last_group: 0,
+        last_sync: std::time::Duration::ZERO,
     };
     if created {
         let format = record::VERSION;

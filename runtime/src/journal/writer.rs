@@ -67,6 +67,10 @@ pub(super) struct Writer {
     pub(super) poison: Option<String>,
     /// When the first record that is not durable yet was written.
     pub(super) waiting_since: Option<Instant>,
+    /// How many records were written together last.
+    pub(super) last_group: usize,
+    /// How long making records durable took last.
+    pub(super) last_sync: Duration,
 }
 
 impl std::fmt::Debug for Writer {
@@ -125,6 +129,12 @@ impl Writer {
         first: Message,
         queue: &mut mpsc::Receiver<Message>,
     ) -> Option<oneshot::Sender<Result<(), JournalError>>> {
+        // Those answered a moment ago may be about to come back. Without a little patience callers fall into two
+        // parties that wait for each other's syncs. One who waits alone is never kept: the last group was his alone.
+        let began = Instant::now();
+        while queue.len() + 1 < self.last_group && began.elapsed() < self.last_sync / 4 {
+            std::thread::yield_now();
+        }
         let mut group = Group::default();
         let mut next = Some(first);
         let mut close = None;
@@ -146,6 +156,7 @@ impl Writer {
             let full = group.bytes.len() >= JOURNAL_GROUP_BYTES || group.records.len() >= JOURNAL_QUEUE;
             next = if full { None } else { queue.try_recv().ok() };
         }
+        self.last_group = group.records.len();
         self.commit(group);
         close
     }
@@ -223,11 +234,14 @@ impl Writer {
     /// Makes everything written durable.
     pub(super) fn sync(&mut self) -> Result<(), JournalError> {
         self.check_poison()?;
-        if self.waiting_since.take().is_some()
-            && let Err(error) = self.records.sync()
-        {
+        if self.waiting_since.take().is_none() {
+            return Ok(());
+        }
+        let began = Instant::now();
+        if let Err(error) = self.records.sync() {
             return Err(self.poison(format!("making records durable failed: {error}")));
         }
+        self.last_sync = began.elapsed();
         Ok(())
     }
 
