@@ -421,9 +421,9 @@ impl Actor {
         let mut received = 0;
         let (mut reader, mut writer) = (self.pty.clone(), self.pty.clone());
         loop {
-            // A line that has begun is typed to its end before anybody else gets the keyboard.
-            self.typing = !rest.is_empty() && rest.len() < input.len();
+            // A line that is recorded as typed is typed to its end before anybody else gets the keyboard.
             let free = self.keyboard.is_none();
+            self.typing = !rest.is_empty() && free;
             let answered = rest.is_empty() && free && self.watch.observed().is_some();
             let wake = if answered { quiet.min(until) } else { until };
             // Not in a fixed order: none of these may keep the others from their turn.
