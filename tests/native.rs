@@ -179,7 +179,7 @@ async fn inputs_are_read_only_copies_and_the_output_outlives_the_worker() {
 #[tokio::test]
 async fn an_output_has_room_for_its_bound_and_no_more() {
     let (_state, boundary) = boundary().await;
-    let script = "head -c 4096 /dev/zero > out && echo fits; head -c 1 /dev/zero >> out || echo full";
+    let script = "head -c 4096 /dev/zero > out && echo fits; head -c 65536 /dev/zero >> out || echo full";
     let mut spec = spec(Stdio::Pipes, script);
     spec.output = Some(OutputSpec { path: "out".into(), max_bytes: 4096 });
     let (_, out, err) = run(&boundary, spec, Vec::new()).await;

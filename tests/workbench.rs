@@ -143,7 +143,7 @@ fn without_colours_every_state_is_said_in_text() {
         workbench.answer("r", |screen| screen.contains("why refused"));
         workbench.keys("not today\r");
         workbench.sees("0 waiting");
-        workbench.until("the refusal", |screen| screen.contains("rejected") || screen.contains("refused"));
+        workbench.until("the end that the refusal gave it", |screen| screen.contains("failed"));
         workbench.until("rest", |screen| screen.contains("0 runs"));
         workbench.keys("q");
         let ended = workbench.end();
