@@ -192,7 +192,7 @@ async fn interactions_are_used_up() {
     }
     let third = call(&runtime, &person(), Some(run), say("x")).await;
     assert_eq!((code(&third), third.session_closed), (Some(RefusalCode::Limit), true), "{third:?}");
-    assert_eq!(third.removal, Some(Removal::Confirmed));
+    assert_eq!((third.execution, third.removal), (Execution::NotStarted, Some(Removal::Confirmed)), "nothing is typed");
     let typed =
         events(&runtime).iter().filter(|event| matches!(event, Event::Session(SessionEvent::Input { .. }))).count();
     assert_eq!(typed, 2);

@@ -54,7 +54,7 @@ pub(crate) fn card(contract: &Contract, digest: Digest, reason: Option<&str>, po
 fn place(contract: &Contract) -> String {
     let sandbox = &contract.sandbox;
     format!(
-        "{} · network {} · cwd {} · for at most {} s",
+        "{}, network {}, cwd {}, for at most {} s",
         sandbox.tier,
         sandbox.network,
         sandbox.cwd,
@@ -68,23 +68,32 @@ fn environment_field(environment: &std::collections::BTreeMap<String, String>) -
 
 fn file_fields(files: &FileContract) -> Vec<Field> {
     if files.inputs.is_empty() && files.output.is_none() {
-        return vec![Field::one("files", "reads nothing · creates nothing")];
+        return vec![Field::one("files", "reads nothing, creates nothing")];
     }
     let mut fields = Vec::new();
     if !files.inputs.is_empty() {
         let lines = files
             .inputs
             .iter()
-            .map(|input| format!("{} · {} bytes · sha256 {}", input.path, input.bytes, input.sha256));
+            .map(|input| format!("{}, {} bytes, sha256 {}", name(&input.path), input.bytes, input.sha256));
         fields.push(Field::many("reads", lines.collect()));
     }
     if let Some(output) = &files.output {
         fields.push(Field::one(
             "creates",
-            format!("{} · at most {} bytes · never over a file", output.path, files.max_file_bytes),
+            format!("{}, at most {} bytes, never over a file", name(&output.path), files.max_file_bytes),
         ));
     }
     fields
+}
+
+/// A path as it stands, or quoted where it could be read as more than a path.
+fn name(path: &str) -> String {
+    let plain = |letter: char| letter.is_alphanumeric() || "._-/".contains(letter);
+    if path.chars().all(plain) {
+        return path.to_owned();
+    }
+    format!("\"{}\"", path.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 fn why(contract: &Contract, policies: &[String]) -> String {
@@ -106,7 +115,7 @@ fn why(contract: &Contract, policies: &[String]) -> String {
     if !policies.is_empty() {
         reasons.push(format!("permitted by {}", policies.join(", ")));
     }
-    reasons.join(" · ")
+    reasons.join(", ")
 }
 
 fn warnings(facts: &[Field], claims: &[Field]) -> Vec<String> {
@@ -122,4 +131,17 @@ fn warnings(facts: &[Field], claims: &[Field]) -> Vec<String> {
         }
     }
     warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_reads_like_more_than_a_path_is_quoted() {
+        assert_eq!(name("data/orders-2026.csv"), "data/orders-2026.csv");
+        assert_eq!(name("out/x, at most 5 bytes"), r#""out/x, at most 5 bytes""#);
+        assert_eq!(name(r#"out/x", 5 bytes, "y"#), r#""out/x\", 5 bytes, \"y""#);
+        assert_eq!(name(r"out\"), r#""out\\""#);
+    }
 }

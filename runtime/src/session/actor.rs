@@ -255,11 +255,11 @@ impl Actor {
             Ended::Finalized(end) => end,
             Ended::Stopped(stop, asker) => {
                 let (end, output) = self.close(stop).await;
-                if let Some((reply, mut answer)) = asker {
+                if let Some(Asker { reply, mut answer, typed }) = asker {
                     answer.push_str(&output);
                     let broken = Broken {
                         refusal: unpublished_if(end.refusal.clone(), end.unpublished),
-                        typed: true,
+                        typed,
                         output: answer,
                         count: self.interactions,
                         removal: end.removal,
@@ -345,13 +345,15 @@ impl Actor {
         if self.interactions >= self.session.max_interactions {
             let reason = format!("the session's {} interactions are used up", self.session.max_interactions);
             let stop = stop("interaction", RefusalCode::Limit, Authority::Manifest, reason);
-            return Err(Box::new(Ended::Stopped(stop, Some((reply, String::new())))));
+            return Err(Ended::asked(stop, reply, String::new(), false));
         }
         self.interactions += 1;
         self.slot.interactions.store(self.interactions, Ordering::SeqCst);
+        let mut typed = false;
         let asked = async {
             self.record(SessionEvent::Input { by, text: line.clone().into() }).await?;
             self.late_output().await?;
+            typed = true;
             self.watch.reset();
             let until = (Instant::now() + deadline).min(self.lifetime);
             let mut bytes = line.into_bytes();
@@ -359,13 +361,13 @@ impl Actor {
             self.until_prompt(&mut answer, &bytes, until, "interaction").await
         };
         if let Err(stop) = asked.await {
-            return Err(Box::new(Ended::Stopped(stop, Some((reply, text(&answer))))));
+            return Err(Ended::asked(stop, reply, text(&answer), typed));
         }
         match self.out.flush().await {
             Ok(released) => answer.extend(released),
             Err(error) => {
                 let stop = Stop { why: "failed", refusal: error.refusal() };
-                return Err(Box::new(Ended::Stopped(stop, Some((reply, text(&answer))))));
+                return Err(Ended::asked(stop, reply, text(&answer), true));
             }
         }
         let (said, _prompt) = split_answer(&answer);
@@ -573,7 +575,20 @@ async fn ready(from: &mut PtyMaster, buffer: &mut [u8]) -> Option<std::io::Resul
 /// How the live part ended, and who waits to be told.
 enum Ended {
     Finalized(SessionEnd),
-    Stopped(Stop, Option<(oneshot::Sender<Result<Answered, Broken>>, String)>),
+    Stopped(Stop, Option<Asker>),
+}
+
+impl Ended {
+    fn asked(stop: Stop, reply: oneshot::Sender<Result<Answered, Broken>>, answer: String, typed: bool) -> Box<Self> {
+        Box::new(Self::Stopped(stop, Some(Asker { reply, answer, typed })))
+    }
+}
+
+/// Who waits for an answer, what came of it so far, and whether anything of the line may have been typed.
+struct Asker {
+    reply: oneshot::Sender<Result<Answered, Broken>>,
+    answer: String,
+    typed: bool,
 }
 
 fn gone() -> Stop {
