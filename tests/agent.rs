@@ -12,35 +12,10 @@ use stockade_runtime::run::{Message, project};
 use stockade_runtime::{Runtime, canon};
 use support::{Yard, event, pending, person};
 
-const AGENT: &str = r#"
-provider = "scripted"
-description = "Looks, asks, saves"
-
-[[turn]]
-say = "Let me look."
-[[turn.call]]
-tool = "talk.say"
-arguments = { command = "where" }
-[[turn.call]]
-tool = "talk.ask"
-arguments = { command = "risky one" }
-reason = "cleanup"
-[[turn.call]]
-tool = "talk.say"
-arguments = { command = "echo still here" }
-
-[[turn]]
-say = "Saving."
-[[turn.call]]
-tool = "talk.save"
-arguments = { command = "save" }
-
-[[turn]]
-say = "Done: out/result.txt"
-"#;
-
 async fn start(yard: &Yard) -> Runtime {
-    yard.write("agents/helper.toml", AGENT);
+    let looks = [("talk.say", "where"), ("talk.ask", "risky one"), ("talk.say", "echo still here")];
+    let agent = [("Let me look.", &looks[..]), ("Saving.", &[("talk.save", "save")]), ("Done: out/result.txt", &[])];
+    yard.write("agents/helper.toml", &support::script(&agent));
     let runtime = yard.start().await;
     let command = Command::StartRun { agent: "helper".to_owned(), prompt: "please".to_owned() };
     assert!(matches!(runtime.command(&person(), command).await, Reply::Started { .. }));

@@ -1,5 +1,5 @@
-//! Sudden death: the program, its supervisor, a launcher, or all of them are killed at random moments of a live
-//! session. No process stays, the next start says what it found, the journal verifies, publications are accounted for.
+//! Sudden death: the program, its supervisor, a launcher, the first process of a worker's namespaces, or all of them are
+//! killed at random moments of a live session. No process stays, the next start says what it found, the journal verifies, publications are accounted for.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -7,6 +7,7 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use stockade_protocol::event::{Event, EventSource as _, GrantEvent, RunEvent, RuntimeEvent};
@@ -15,63 +16,53 @@ use support::Yard;
 
 /// Times each victim is killed.
 const TIMES: u32 = 50;
-/// Times in one project.
+/// Tries at the most: a random moment may come after the session's end.
+const TRIES: u32 = 3 * TIMES;
+/// Tries in one project.
 const BATCH: u32 = 5;
 /// How long anything of the run may stay.
 const LEFT: Duration = Duration::from_secs(5);
 
-const AGENT: &str = r#"
-provider = "scripted"
-
-[[turn]]
-say = "Working."
-[[turn.call]]
-tool = "talk.say"
-arguments = { command = "count 2000" }
-[[turn.call]]
-tool = "talk.say"
-arguments = { command = "where" }
-[[turn.call]]
-tool = "talk.say"
-arguments = { command = "count 2000" }
-
-[[turn]]
-say = "Saving."
-[[turn.call]]
-tool = "talk.save"
-arguments = { command = "save" }
-
-[[turn]]
-say = "Done."
-"#;
-
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Victim {
     Program,
     Supervisor,
     Launcher,
+    Init,
     All,
 }
 
-/// Processes of stockade that serve this project, by what they were started as. A worker's first process has its
-/// launcher's arguments; everything the worker starts dies with it.
-fn processes(label: &str, role: &str) -> Vec<i32> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        let Ok(line) = fs::read(entry.path().join("cmdline")) else { continue };
+impl Victim {
+    /// What a process of stockade that serves this project is; `None` for any other. A worker's first process has its
+    /// launcher's arguments and, once it has been named, a name of its own; what the worker starts dies with it.
+    fn of(process: &Path, label: &str) -> Option<Self> {
+        let line = fs::read(process.join("cmdline")).ok()?;
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        if line.contains(role) && line.contains(label) {
-            found.push(pid);
+        if !line.contains(label) {
+            return None;
         }
+        if line.contains("__supervisor") {
+            return Some(Self::Supervisor);
+        }
+        let name = fs::read_to_string(process.join("comm")).ok()?;
+        let first = name.trim_end() == "stockade-init";
+        line.contains("__launch").then_some(if first { Self::Init } else { Self::Launcher })
     }
-    found.sort_unstable();
-    found
 }
 
-fn kill(pid: i32) {
-    // It may be gone already: that is what is wanted.
-    let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
+/// The processes of stockade that serve this project, without the program itself.
+fn processes(label: &str) -> Vec<(i32, Victim)> {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    all.filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        Some((pid, Victim::of(&entry.path(), label)?))
+    })
+    .collect()
+}
+
+/// Whether there was anything to kill: it may be gone already.
+fn kill(pid: i32) -> bool {
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).is_ok()
 }
 
 /// A small generator, so that a failure can be repeated with its seed.
@@ -137,42 +128,47 @@ async fn accounted(yard: &Yard, seen: &mut u64, context: &str) {
     }
 }
 
-/// One victim, `TIMES` times. A fresh project now and then keeps the journals short.
+/// One victim, until it was killed `TIMES` times. A fresh project now and then keeps the journals short.
 async fn dies(victim: Victim) {
     let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64 | 1;
     let mut random = Random(seed);
-    for batch in 0..TIMES / BATCH {
+    let counts = [("talk.say", "count 2000"), ("talk.say", "where"), ("talk.say", "count 2000")];
+    let agent = support::script(&[("Working.", &counts), ("Saving.", &[("talk.save", "save")]), ("Done.", &[])]);
+    let (mut killed, mut tries) = (0, 0);
+    while killed < TIMES {
         let yard = Yard::new();
         let save = "human_approval = true\nfinalize = true";
         yard.write("tools/talk.clad.toml", &support::TALK.replace(save, "finalize = true"));
-        yard.write("agents/busy.toml", AGENT);
+        yard.write("agents/busy.toml", &agent);
         yard.trust();
         let label = yard.places().project_state(&yard.root()).file_name().unwrap().to_str().unwrap().to_owned();
         let mut seen = 0;
-        for time in 0..BATCH {
-            let context = format!("{victim:?} {}, seed {seed}", batch * BATCH + time);
+        for _ in 0..BATCH {
+            assert!(tries < TRIES, "{victim:?}: only {killed} of {TRIES} times there was anything to kill");
+            tries += 1;
+            let context = format!("{victim:?} {tries}, seed {seed}");
             let mut program = start(&yard);
             let mut ended = None;
+            // From the launch on; its worker's first process is there a moment later.
+            let begun = if victim == Victim::Init { Victim::Init } else { Victim::Launcher };
             until("a session starts", Duration::from_secs(30), || {
                 ended = program.try_wait().unwrap();
-                ended.is_some() || !processes(&label, "__launch").is_empty()
+                ended.is_some() || processes(&label).iter().any(|(_, what)| *what == begun)
             });
             // On a machine that stood still meanwhile the run may be over; it must then have ended well.
             assert!(ended.is_none_or(|status| status.success()), "{context}: {ended:?}");
             std::thread::sleep(Duration::from_micros(random.below(300_000)));
             let own = i32::try_from(program.id()).unwrap();
-            let (supervisors, launchers) = (processes(&label, "__supervisor"), processes(&label, "__launch"));
-            match victim {
-                Victim::Program => kill(own),
-                Victim::Supervisor => supervisors.iter().copied().for_each(kill),
-                Victim::Launcher => launchers.first().copied().into_iter().for_each(kill),
-                Victim::All => std::iter::once(own).chain(supervisors).chain(launchers).for_each(kill),
-            }
-            let killed = Instant::now();
+            let found = processes(&label);
+            let own = program.try_wait().unwrap().is_none().then_some((own, Victim::Program));
+            let victims = own.into_iter().chain(found).filter(|(_, what)| victim == Victim::All || *what == victim);
+            let hit = victims.filter(|(pid, _)| kill(*pid)).count();
+            killed += u32::from(hit > 0);
+            let began = Instant::now();
             // Without its workers the program must end by itself: its run cannot go on.
             until("the program ends", Duration::from_secs(30), || program.try_wait().unwrap().is_some());
-            let left = LEFT.saturating_sub(killed.elapsed()).max(Duration::from_secs(1));
-            until(&format!("{context}: no process is left"), left, || processes(&label, "__").is_empty());
+            let left = LEFT.saturating_sub(began.elapsed()).max(Duration::from_secs(1));
+            until(&format!("{context}: no process is left"), left, || processes(&label).is_empty());
             accounted(&yard, &mut seen, &context).await;
         }
     }
@@ -191,6 +187,11 @@ async fn nothing_survives_the_supervisors_death_and_everything_is_accounted_for(
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_survives_a_launchers_death_and_everything_is_accounted_for() {
     dies(Victim::Launcher).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_survives_the_death_of_a_workers_first_process_and_everything_is_accounted_for() {
+    dies(Victim::Init).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

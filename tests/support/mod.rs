@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, missing_docs, reason = "each test binary uses its part")]
 
 pub mod order;
+pub mod pty;
 pub mod tui;
 
 use std::fs;
@@ -116,6 +117,18 @@ read = ["data/in.txt"]
 "#;
 
 pub const POLICY: &str = "permit (principal, action, resource);\n";
+
+/// A scripted agent: what it says in each turn, and the lines it has typed by which callables.
+pub fn script(turns: &[(&str, &[(&str, &str)])]) -> String {
+    let mut script = "provider = \"scripted\"\n".to_owned();
+    for (say, calls) in turns {
+        script += &format!("\n[[turn]]\nsay = {say:?}\n");
+        for (tool, command) in *calls {
+            script += &format!("[[turn.call]]\ntool = {tool:?}\narguments = {{ command = {command:?} }}\n");
+        }
+    }
+    script
+}
 
 impl Yard {
     /// The usual project: the tools above and a policy that permits everything.

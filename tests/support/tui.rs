@@ -1,6 +1,6 @@
 //! Drives the real program in a real terminal and reads its screen with an emulator that is not the one in its panes.
 
-use nix::pty::{OpenptyResult, Winsize, openpty};
+use super::pty;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::termios::{Termios, tcgetattr};
 use nix::unistd::Pid;
@@ -30,10 +30,9 @@ pub struct Tui {
 impl Tui {
     /// Starts the program with `arguments`. `setsid --ctty` gives it the terminal, as a shell would.
     pub fn start(arguments: &[&str], environment: &[(&str, &str)], columns: u16, rows: u16) -> Self {
-        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        let OpenptyResult { master, slave } = openpty(Some(&size), None).unwrap();
-        let before = tcgetattr(&slave).unwrap();
-        let end = || Stdio::from(slave.try_clone().unwrap());
+        let (master, line) = pty::open(columns, rows);
+        let before = tcgetattr(&line).unwrap();
+        let end = || Stdio::from(line.try_clone().unwrap());
         let mut command = Command::new("setsid");
         command.args(["--ctty", "--wait", env!("CARGO_BIN_EXE_stockade")]).args(arguments);
         command.env_clear().env("PATH", "/usr/bin:/bin").env("LANG", "C.UTF-8").env("TERM", "xterm-256color");
@@ -50,7 +49,7 @@ impl Tui {
             }
         });
         let screen = vt100::Parser::new(rows.try_into().unwrap(), columns.try_into().unwrap(), 0);
-        Self { child, keyboard: File::from(master), line: slave, before, output, screen, raw: Vec::new() }
+        Self { child, keyboard: File::from(master), line, before, output, screen, raw: Vec::new() }
     }
 
     /// Presses keys.

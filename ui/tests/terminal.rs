@@ -3,8 +3,10 @@
 //! Each test runs itself a second time as the foreground program of a real pseudo-terminal; there it is the workbench.
 #![allow(clippy::expect_used, clippy::panic, reason = "a test says what it expected")]
 
+#[path = "../../tests/support/pty.rs"]
+mod pty;
+
 use crossterm::event::KeyCode;
-use nix::pty::{Winsize, openpty};
 use nix::sys::termios::{LocalFlags, Termios, tcgetattr};
 use ratatui::Frame;
 use std::fs::File;
@@ -136,10 +138,9 @@ struct Terminal {
 
 impl Terminal {
     fn start(test: &str) -> Self {
-        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
-        let pty = openpty(&size, None).expect("a pseudo-terminal");
-        let before = tcgetattr(&pty.slave).expect("modes");
-        let end = || pty.slave.try_clone().expect("a descriptor");
+        let (master, line) = pty::open(80, 24);
+        let before = tcgetattr(&line).expect("modes");
+        let end = || line.try_clone().expect("a descriptor");
         let child = Command::new("setsid")
             .args(["--ctty", "--wait"])
             .arg(std::env::current_exe().expect("this program"))
@@ -151,7 +152,7 @@ impl Terminal {
             .stderr(end())
             .spawn()
             .expect("setsid of util-linux");
-        let keys = File::from(pty.master);
+        let keys = File::from(master);
         let mut reading = keys.try_clone().expect("a descriptor");
         let (sender, output) = channel();
         thread::spawn(move || {
@@ -162,7 +163,7 @@ impl Terminal {
                 }
             }
         });
-        Self { child, keys, output, all: Vec::new(), line: pty.slave, before }
+        Self { child, keys, output, all: Vec::new(), line, before }
     }
 
     fn modes(&self) -> Termios {
