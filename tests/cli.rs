@@ -148,6 +148,106 @@ fn a_call_goes_the_whole_way_and_its_status_says_how_it_ended() {
     expect(&yard, 2, &["call", "count", "-C", nowhere.path().to_str().unwrap()]);
 }
 
+/// The types of all records so far.
+fn kinds(yard: &Yard) -> Vec<String> {
+    let shown = expect(yard, 0, &["journal", "show", "--json"]);
+    let events = shown.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events.map(|event| text(&event, "type").to_owned()).collect()
+}
+
+#[test]
+fn a_check_runs_nothing_and_leaves_no_record() {
+    let yard = trusted();
+    yard.write("policies/no.cedar", "forbid (principal, action, resource == Tool::\"talk.hang\");\n");
+    yard.trust();
+    let save = ["call", "talk.save", "--arg", "command=save"];
+    // Checked by the runtime that the command itself starts: its beginning and its end are on record, as of any other.
+    expect(&yard, 0, &[&save[..], &["--check"]].concat());
+    let own = kinds(&yard);
+    let of_runtime = ["journal.", "runtime."];
+    assert!(own.iter().all(|kind| of_runtime.iter().any(|whose| kind.starts_with(whose))), "{own:?}");
+    // Checked by one that is there already, while a call waits in it: not one more record.
+    let asking = start(&yard, &["call", "talk.ask", "--arg", "command=risky thing", "--json"]);
+    let call = text(&waiting(&yard, 1)[0], "call").to_owned();
+    let before = kinds(&yard);
+    expect(&yard, 0, &[&save[..], &["--check", "--invocation-id", "once", "--reason", "to see"]].concat());
+    expect(&yard, 3, &["call", "talk.hang", "--arg", "command=hang", "--check"]);
+    expect(&yard, 3, &["call", "talk.save", "--arg", "command=drop", "--check"]);
+    expect(&yard, 3, &["call", "nosuch", "--check"]);
+    assert_eq!(kinds(&yard), before);
+    assert_eq!(waiting(&yard, 1).len(), 1, "nobody is asked either");
+    assert_eq!(expect(&yard, 0, &["sessions", "list", "--json"]).out.trim(), "[]");
+    assert!(!yard.root().join("out/result.txt").exists());
+    expect(&yard, 0, &["approvals", "deny", &call]);
+    assert_eq!(ended(asking).status, 4);
+    // Nor is the id used up.
+    expect(&yard, 0, &["call", "count", "--invocation-id", "once"]);
+    assert_eq!(records(&yard, "call.dispatched"), 1);
+}
+
+#[test]
+fn a_policy_engine_without_a_verdict_refuses_and_is_nobodys_decision() {
+    let yard = Yard::new();
+    yard.write("tools/risky.clad.toml", &support::COUNT.replace("\"count\"", "\"risky\"\nrisk_tier = \"high\""));
+    // Overflows above the lowest risk tiers, which is found out only when it is evaluated.
+    let failing = "permit (principal, action, resource) when { context.risk_level + 9223372036854775806 > 0 };\n";
+    yard.write("policies/fails.cedar", failing);
+    yard.trust();
+    expect(&yard, 0, &["call", "count"]);
+    // It demands a person, and none is asked: another policy permits it, and still the failure denies.
+    let refused = expect(&yard, 3, &["call", "risky"]);
+    let words = ["denied by policy", "the policy engine gave no verdict", "fails.cedar:1 could not be evaluated"];
+    assert!(words.iter().all(|word| refused.err.contains(word)), "{refused}");
+    let refusal = &expect(&yard, 3, &["call", "risky", "--json"]).json()["refusal"];
+    assert_eq!((text(refusal, "authority"), text(refusal, "rule")), ("policy", "fails.cedar:1"), "{refusal}");
+    assert_eq!((records(&yard, "call.dispatched"), records(&yard, "call.finished")), (1, 3));
+    let decisions = ["approval.asked", "approval.decided", "approval.expired"].map(|kind| records(&yard, kind));
+    assert_eq!(decisions, [0; 3]);
+    let shown = expect(&yard, 0, &["journal", "show", "--json"]).out;
+    let finished = shown.lines().filter(|line| line.contains("call.finished") && line.contains("gave no verdict"));
+    assert_eq!(finished.count(), 2, "{shown}");
+}
+
+#[test]
+fn what_fails_of_stockades_own_has_a_status_of_its_own_and_runs_nothing() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let yard = trusted();
+    expect(&yard, 0, &["call", "count"]);
+    let dispatched = records(&yard, "call.dispatched");
+    let places = yard.places();
+    let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let journal = places.journal(&yard.root());
+    for (path, open, words) in [
+        (places.approver_key(), 0o644, "your approver's key cannot be used"),
+        (journal, 0o755, "the journal cannot be used"),
+        (places.journal_key(&yard.root()), 0o644, "the journal cannot be used"),
+        (places.runtime.clone(), 0o755, "others can reach it"),
+    ] {
+        let before = fs::metadata(&path).unwrap().permissions().mode();
+        set(&path, open);
+        let failed = expect(&yard, 7, &["call", "count"]);
+        assert!(failed.err.contains(words), "{}: {failed}", path.display());
+        set(&path, before);
+        expect(&yard, 0, &["call", "count", "--check"]);
+    }
+    set(&places.state, 0o755);
+    let doctor = expect(&yard, 7, &["doctor"]);
+    assert!(doctor.out.contains("others can reach it"), "{doctor}");
+    set(&places.state, 0o700);
+    // Something that is no runtime answers in its place.
+    let socket = std::os::unix::net::UnixListener::bind(places.control_socket(&yard.root())).unwrap();
+    let answering = std::thread::spawn(move || {
+        let (mut peer, _) = socket.accept().unwrap();
+        std::io::Write::write_all(&mut peer, b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+    });
+    let failed = expect(&yard, 7, &["call", "count"]);
+    assert!(failed.err.contains("cannot be asked"), "{failed}");
+    answering.join().unwrap();
+    fs::remove_file(places.control_socket(&yard.root())).unwrap();
+    expect(&yard, 0, &["doctor"]);
+    assert_eq!(records(&yard, "call.dispatched"), dispatched, "nothing ran");
+}
+
 #[test]
 fn a_check_judges_and_runs_nothing() {
     let yard = trusted();

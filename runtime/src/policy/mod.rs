@@ -1,7 +1,7 @@
 //! Policy: Cedar decides whether a valid call may go on. It decides on the frozen call, and only ever by permission.
 //!
 //! Cedar leaves a policy out of the decision when it cannot be evaluated, so that a failing `forbid` would be as if it
-//! were not there. Here any evaluation error denies; and policies and questions are both checked against one generated
+//! were not there. Here any evaluation error denies, and so does an engine that panics; and policies and questions are both checked against one generated
 //! schema first, so that such an error is hard to come by. Whether a person is asked is not a policy's to take away: it can only
 //! add the demand, with `@approval("required")`.
 
@@ -17,11 +17,12 @@ pub use question::{Question, Subject};
 pub use schema::context_reference;
 
 use crate::manifest::{Faults, ToolSet};
-use cedar_policy::{Authorizer, Decision, PolicyId, PolicySet, Schema};
+use cedar_policy::{Authorizer, Decision, PolicyId, PolicySet, Response, Schema};
 use question::{Asked, ask};
 use schema::Vocabulary;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use stockade_protocol::digest::Digest;
 use stockade_protocol::refusal::{Authority, Refusal, RefusalCode};
@@ -94,18 +95,31 @@ impl Policies {
         self.notes.is_empty()
     }
 
-    /// Judges a question. Anything but a clean permit is a denial.
+    /// Judges a question. Anything but a clean permit is a denial. Where the engine gave no verdict the refusal says
+    /// so, by the rule `no-verdict` or by the policy that could not be evaluated: that is nobody's decision.
     #[must_use]
     pub fn judge(&self, question: &Question) -> Judgement {
+        self.judge_by(question, |asked| Authorizer::new().is_authorized(&asked.request, &self.set, &asked.entities))
+    }
+
+    /// Judges by an engine, and contains what it does.
+    fn judge_by(&self, question: &Question, engine: impl FnOnce(&Asked) -> Response) -> Judgement {
+        // The engine gets borrowed values that nothing changes, so a panic leaves none of them half done.
+        let judged = catch_unwind(AssertUnwindSafe(|| self.judged(question, engine)));
+        judged.unwrap_or_else(|_panic| {
+            no_verdict("it panicked", "this is a fault of stockade or of Cedar: report it with the policies")
+        })
+    }
+
+    fn judged(&self, question: &Question, engine: impl FnOnce(&Asked) -> Response) -> Judgement {
         let asked = match ask(question, &self.vocabulary, &self.schema) {
             Ok(asked) => asked,
             Err(error) => {
-                let refusal = denied(format!("policy could not judge this: {error}"))
-                    .next("a person may look at the tool's manifest and at the policies");
-                return Judgement::denied(Vec::new(), refusal);
+                let next = "a person may look at the tool's manifest and at the policies";
+                return no_verdict(&error.to_string(), next);
             }
         };
-        let response = Authorizer::new().is_authorized(&asked.request, &self.set, &asked.entities);
+        let response = engine(&asked);
         let mut errors: Vec<(String, String)> = response
             .diagnostics()
             .errors()
@@ -117,10 +131,9 @@ impl Policies {
             .collect();
         errors.sort();
         if let Some((policy, error)) = errors.first() {
-            let refusal =
-                denied(format!("the policy {policy} could not be evaluated, so nothing is permitted: {error}"))
-                    .by_rule(policy.clone())
-                    .next(format!("correct {policy}: a policy that fails denies"));
+            let refusal = denied(format!("{NO_VERDICT}: the policy {policy} could not be evaluated: {error}"))
+                .by_rule(policy.clone())
+                .next(format!("correct {policy}: a policy that fails denies"));
             return Judgement::denied(errors.into_iter().map(|(policy, _)| policy).collect(), refusal);
         }
         let mut deciding: Vec<&PolicyId> = response.diagnostics().reason().collect();
@@ -159,6 +172,15 @@ impl Policies {
 
 fn denied(reason: String) -> Refusal {
     Refusal::new(RefusalCode::Denied, Authority::Policy, reason)
+}
+
+/// How every refusal begins that is not a decision.
+const NO_VERDICT: &str = "the policy engine gave no verdict";
+
+/// The denial where no policy could be asked.
+fn no_verdict(why: &str, next: &str) -> Judgement {
+    let refusal = denied(format!("{NO_VERDICT}: {why}")).by_rule("no-verdict");
+    Judgement::denied(Vec::new(), refusal.next(next))
 }
 
 /// The word that policies see as `context.environment`, from the value of `STOCKADE_ENV`.

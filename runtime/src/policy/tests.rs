@@ -148,7 +148,7 @@ fn taking_over_is_asked_apart_from_calling_and_only_a_person_can() {
     let everything = "permit(principal, action, resource);";
     assert!(permitted(everything, &take_over()));
     let agent = policies(everything).judge(&Question { principal: Principal::agent("nightly"), ..take_over() });
-    assert!(!agent.permitted && agent.refusal.unwrap().reason.contains("policy could not judge this"));
+    assert!(!agent.permitted && agent.refusal.unwrap().reason.contains("gave no verdict"));
     let other = r#"permit(principal, action == Action::"take_over", resource in Tool::"other");"#;
     assert!(!permitted(other, &take_over()));
 }
@@ -180,13 +180,31 @@ fn a_policy_that_fails_denies_even_beside_a_permit() {
     assert_eq!((later.permitted, later.policies), (false, vec!["a.cedar:2".to_owned()]));
     let refusal = later.refusal.unwrap();
     assert_eq!((refusal.code, refusal.rule.as_deref()), (RefusalCode::Denied, Some("a.cedar:2")));
-    assert!(refusal.reason.contains("could not be evaluated"), "{}", refusal.reason);
+    assert!(
+        refusal.reason.starts_with("the policy engine gave no verdict: the policy a.cedar:2 could not be evaluated")
+    );
     // The same for a permit that fails, beside one that does not.
     let policies = self::policies(&format!(
         "{PERMIT}\npermit(principal, action, resource) when {{ context.interaction_count * 9223372036854775807 > 0 }};"
     ));
     assert!(policies.judge(&Question { interaction_count: 1, ..question() }).permitted);
     assert!(!policies.judge(&Question { interaction_count: 2, ..question() }).permitted);
+}
+
+#[test]
+fn an_engine_that_gives_no_verdict_denies_and_is_named_for_it() {
+    let policies = policies(PERMIT);
+    assert!(policies.judge(&question()).permitted);
+    let crashed = policies.judge_by(&question(), |_| panic!("inside the engine"));
+    let unasked = policies.judge(&Question { subject: Subject::Call { tool: "report".into() }, ..question() });
+    for (judgement, why) in [(crashed, "it panicked"), (unasked, "policy knows no tool named report")] {
+        assert_eq!((judgement.permitted, judgement.needs_person, judgement.policies), (false, false, Vec::new()));
+        let refusal = judgement.refusal.unwrap();
+        assert_eq!((refusal.code, refusal.authority), (RefusalCode::Denied, Authority::Policy));
+        assert_eq!(refusal.rule.as_deref(), Some("no-verdict"));
+        assert_eq!(refusal.reason, format!("the policy engine gave no verdict: {why}"));
+    }
+    assert!(policies.judge(&question()).permitted, "the next question is answered");
 }
 
 #[test]
