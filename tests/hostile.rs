@@ -131,6 +131,7 @@ async fn a_flood_of_output_meets_its_bound() {
     let run = open_run(&runtime, &person()).await;
     let result = call(&runtime, &person(), Some(run), say("flood")).await;
     assert_eq!((code(&result), refusal(&result).authority), (Some(RefusalCode::Limit), Authority::Manifest));
+    assert!(result.output_truncated && !result.output.is_empty());
     assert_eq!((result.session_closed, result.removal), (true, Some(Removal::Confirmed)));
     assert_eq!(closed(&runtime), Some(("output".to_owned(), Removal::Confirmed)));
     assert!(printed(&runtime) <= limits::TRANSCRIPT_BYTES + 256 * 1024, "{}", printed(&runtime));

@@ -97,6 +97,15 @@ impl Tui {
         }
     }
 
+    /// Reads for this long, and returns how many bytes were written meanwhile.
+    pub fn written_in(&mut self, window: Duration) -> usize {
+        let (end, before) = (Instant::now() + window, self.raw.len());
+        while let Ok(bytes) = self.output.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            self.take(&bytes);
+        }
+        self.raw.len() - before
+    }
+
     fn take(&mut self, bytes: &[u8]) {
         self.raw.extend_from_slice(bytes);
         self.screen.process(bytes);

@@ -214,6 +214,7 @@ fn lost() -> Ran {
             .next("A person must look whether the command took effect"),
         typed: true,
         output: String::new(),
+        cut: false,
         count: 0,
         removal: Removal::Unconfirmed,
         unpublished: false,
@@ -270,6 +271,7 @@ impl Call<Dispatched> {
                 result.execution = if broken.typed { Execution::Interrupted } else { Execution::NotStarted };
                 result.refusal = Some(broken.refusal);
                 result.output = broken.output;
+                result.output_truncated = broken.cut;
                 result.interaction_count = broken.count;
                 result.session_closed = true;
                 result.removal = Some(broken.removal);

@@ -29,6 +29,8 @@ const SETTLE: Duration = Duration::from_millis(30);
 const REMOVAL: Duration = Duration::from_secs(15);
 /// Bytes read from a terminal at once.
 const READ: usize = 64 * 1024;
+/// Why a session ends that printed more than it may.
+const OUTPUT: &str = "output";
 /// Pieces of late output that are read before a line is typed.
 const LATE: usize = 16;
 
@@ -94,6 +96,8 @@ pub(crate) struct Broken {
     /// Whether anything of the line was typed.
     pub(crate) typed: bool,
     pub(crate) output: String,
+    /// Whether it was cut because it is longer than it may be.
+    pub(crate) cut: bool,
     pub(crate) count: u32,
     pub(crate) removal: Removal,
     pub(crate) unpublished: bool,
@@ -106,6 +110,7 @@ impl Broken {
             refusal: end.refusal.clone().next("Nothing of the line was typed. Start a new run to try again"),
             typed: false,
             output: String::new(),
+            cut: false,
             count,
             removal: end.removal,
             unpublished: end.unpublished,
@@ -261,6 +266,7 @@ impl Actor {
                         refusal: unpublished_if(end.refusal.clone(), end.unpublished),
                         typed,
                         output: answer,
+                        cut: end.why == OUTPUT,
                         count: self.interactions,
                         removal: end.removal,
                         unpublished: end.unpublished,
@@ -383,6 +389,7 @@ impl Actor {
                 refusal,
                 typed: true,
                 output,
+                cut: false,
                 count: self.interactions,
                 removal: end.removal,
                 unpublished: end.unpublished,
@@ -441,7 +448,7 @@ impl Actor {
                     quiet = Instant::now() + SETTLE;
                     if received > self.session.output_max_bytes {
                         let reason = format!("the answer is longer than {} bytes", self.session.output_max_bytes);
-                        return Err(stop("output", RefusalCode::Limit, Authority::Manifest, reason));
+                        return Err(stop(OUTPUT, RefusalCode::Limit, Authority::Manifest, reason));
                     }
                 }
                 () = sleep_until(wake) => {
@@ -487,7 +494,7 @@ impl Actor {
         }
         if self.transcript > self.transcript_max {
             let reason = format!("the session printed more than {} bytes", self.transcript_max);
-            return Err(stop("output", RefusalCode::Limit, Authority::Manifest, reason));
+            return Err(stop(OUTPUT, RefusalCode::Limit, Authority::Manifest, reason));
         }
         Ok(())
     }

@@ -194,6 +194,26 @@ fn tabs_numbers_and_the_tree_lead_to_terminals() {
 }
 
 #[test]
+fn enter_leads_into_a_terminal_from_every_pane_whose_footer_says_so() {
+    for size in [(80, 24), (120, 34)] {
+        for key in ["j", "g", "m"] {
+            let mut bench = Bench::seeing(&story(), size);
+            bench.keys("3").keys(key);
+            while bench.screen.focus == Some(PaneId::Terminal(session(3))) {
+                bench.keys(key);
+            }
+            assert!(bench.text().contains("⏎ enter"), "{key} at {size:?}:\n{}", bench.text());
+            bench.press(KeyCode::Enter);
+            assert_eq!(bench.screen.focus, Some(PaneId::Terminal(session(3))), "{key} at {size:?}");
+            assert!(bench.text().contains("Esc leave") && bench.text().contains("cargo test"), "{}", bench.text());
+        }
+    }
+    let mut empty = Bench::seeing(Script::new().started(), (120, 34));
+    empty.keys("j").press(KeyCode::Enter);
+    assert!(empty.text().contains("no terminal is open"));
+}
+
+#[test]
 fn an_ended_terminal_keeps_its_place_and_its_last_screen() {
     let mut script = scrolling();
     let known = script.events.len();

@@ -175,7 +175,26 @@ impl Workbench {
                 self.inside = true;
             }
             PaneId::Runs => self.enter_tree(),
-            PaneId::Files | PaneId::NoTerminal | PaneId::Talk | PaneId::Journal => {}
+            PaneId::Files | PaneId::Talk | PaneId::Journal => self.enter_terminal(),
+            PaneId::NoTerminal => {}
+        }
+    }
+
+    /// From another pane: into the terminal that was looked at last, or the first that is shown.
+    fn enter_terminal(&mut self) {
+        if self.projection().sessions().is_empty() {
+            return;
+        }
+        (self.talk, self.zoom) = (false, false);
+        if self.size.0 < BESIDE {
+            (self.sidebar, self.drawer) = (Some(false), Some(false));
+        }
+        let layout = self.layout();
+        let terminals = layout.panes.iter().map(|pane| pane.id).filter(|id| matches!(id, PaneId::Terminal(_)));
+        let last = self.terminal.map(PaneId::Terminal);
+        if let Some(pane) = terminals.clone().find(|id| Some(*id) == last).or_else(|| terminals.clone().next()) {
+            self.focus_on(pane);
+            self.inside = true;
         }
     }
 
