@@ -108,24 +108,23 @@ fn a_flood_of_terminals_leaves_every_key_its_effect_and_everything_its_bound() {
         let flooding = scope.spawn(|| flood(&yard, &stop));
         let until_here = Stop(&stop);
         workbench.until("the flood in its pane", |screen| screen.lines().filter(|row| row.contains("│y ")).count() > 5);
-        let away = |words: &'static str| move |screen: &str| !screen.contains(words);
-        let has = |words: &'static str| move |screen: &str| screen.contains(words);
-        let keys: [(&str, &str, &dyn Fn(&str) -> bool); 10] = [
-            ("?", "the help", &has("Everywhere")),
-            ("\u{1b}", "no help any more", &away("Everywhere")),
-            ("\t", "the journal's keys", &has("f filter")),
-            ("\r", "the terminal's inner keys", &has("Esc leave")),
-            ("\u{1b}[5~", "what scrolled by", &has("below, End goes there")),
-            ("\u{1b}[F", "the end again", &away("below, End goes there")),
-            ("\u{1b}", "the terminal's outer keys", &has("enter")),
-            ("j", "the journal's keys again", &has("f filter")),
-            ("j", "no journal", &away("Journal")),
-            ("j", "the journal again", &has("Journal")),
+        // What is pressed, what it is to bring about, and words that are on the screen then, or are not.
+        let keys = [
+            ("?", "the help", true, "Everywhere"),
+            ("\u{1b}", "no help any more", false, "Everywhere"),
+            ("\t", "the journal's keys", true, "f filter"),
+            ("\r", "the terminal's inner keys", true, "Esc leave"),
+            ("\u{1b}[5~", "what scrolled by", true, "below, End goes there"),
+            ("\u{1b}[F", "the end again", false, "below, End goes there"),
+            ("\u{1b}", "the terminal's outer keys", true, "enter"),
+            ("j", "the journal's keys again", true, "f filter"),
+            ("j", "no journal", false, "Journal"),
+            ("j", "the journal again", true, "Journal"),
         ];
-        for (key, effect, wanted) in keys {
+        for (key, effect, there, words) in keys {
             let before = journaled(&yard);
             workbench.keys(key);
-            workbench.until(effect, wanted);
+            workbench.until(effect, |screen| screen.contains(words) == there);
             let end = Instant::now() + support::PATIENCE;
             while journaled(&yard) < before + BETWEEN {
                 assert!(Instant::now() < end, "the flood has stopped before {effect}");
