@@ -9,7 +9,7 @@ use stockade_runtime::StartError;
 use stockade_runtime::approval::KeyError;
 use stockade_runtime::control::ControlError;
 use stockade_runtime::journal::JournalError;
-use stockade_runtime::project::{ProjectError, TrustError};
+use stockade_runtime::project::{LockError, ProjectError, TrustError};
 
 /// The exit statuses, the same for every command. `docs/command-line.md` holds the same table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,6 +166,12 @@ impl From<ProjectError> for Failure {
 impl From<TrustError> for Failure {
     fn from(error: TrustError) -> Self {
         Self::new(Exit::Denied, "it is not known whether you trust this project").why(error)
+    }
+}
+
+impl From<LockError> for Failure {
+    fn from(error: LockError) -> Self {
+        Self::new(Exit::Internal, "it is not known whether another stockade has this project open").why(error)
     }
 }
 

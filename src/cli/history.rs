@@ -71,6 +71,7 @@ fn about_journal(event: &JournalEvent) -> String {
         JournalEvent::Created { key, .. } => format!("key {key}"),
         JournalEvent::Recovered { cut_bytes, .. } => format!("{cut_bytes} torn bytes cut"),
         JournalEvent::ApproverKey { name, key } => format!("{name} may sign with {key}"),
+        JournalEvent::KeyRotated { old, new, .. } => format!("new key {new}, signed by it and by the old key {old}"),
         JournalEvent::Closed {} => String::new(),
     }
 }

@@ -7,10 +7,14 @@ use crate::link::Door;
 use crate::project::ProjectArg;
 use crate::signals::asked_to_end;
 use crate::terminal;
-use std::path::PathBuf;
+use serde_json::json;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use stockade_protocol::event::EventEnvelope;
 use stockade_runtime::journal::verify::{self, Report, Status};
+use stockade_runtime::journal::{self, Rotated};
+use stockade_runtime::ports::Ports;
+use stockade_runtime::project::ProjectLock;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -49,6 +53,14 @@ enum Commands {
     Verify {
         #[command(flatten)]
         which: Which,
+    },
+    /// Give the project's journal another key: the old one signs the new one and is given up
+    RotateKey {
+        #[command(flatten)]
+        project: ProjectArg,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -105,7 +117,31 @@ pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
             let report = verify::verify(&which.directory()?);
             Ok(tell(&report, which.json))
         }
+        Commands::RotateKey { project, json } => rotate_key(&project.root()?, json),
     }
+}
+
+fn rotate_key(root: &Path, as_json: bool) -> Result<Exit, Failure> {
+    let failed = |why: &str| Failure::new(Exit::Denied, "the journal's key was not changed").why(why);
+    let places = environment::places()?;
+    let directory = places.journal(root);
+    if !journal::exists(&directory) {
+        return Err(failed("this project has no journal yet").next("its first record makes one, with a key of its own"));
+    }
+    // Held to the end, so that no runtime starts on a journal that is in use.
+    let Some(_lock) = ProjectLock::take(&places, root)? else {
+        return Err(failed("another stockade has this project open").next("end it, then try again"));
+    };
+    let Rotated { record, old, new } = journal::rotate_key(&directory, &places.journal_key(root), &Ports::system())?;
+    if as_json {
+        terminal::json(&json!({ "record": record, "old": old, "new": new }));
+    } else {
+        terminal::say(format!("Record {record} gives the journal another key, signed by both."));
+        terminal::say(format!("  old key {old}, whose file is gone"));
+        terminal::say(format!("  new key {new}"));
+        terminal::say("Keep the new one where this account cannot write: it shows a fork by whoever has the old one.");
+    }
+    Ok(Exit::Done)
 }
 
 async fn tail(which: &Which, mut from: u64) -> Result<Exit, Failure> {
@@ -149,6 +185,9 @@ fn tell(report: &Report, json: bool) -> Exit {
             terminal::say("  unanchored: nothing outside it says that no later records were cut off");
             if let Some(key) = &report.key {
                 terminal::say(format!("  key {key}"));
+            }
+            for later in &report.later_keys {
+                terminal::say(format!("  from record {} on key {}", later.record, later.key));
             }
         }
         Status::Tampered => terminal::say(format!("TAMPERED: {} faults", report.faults.len())),

@@ -144,6 +144,18 @@ pub enum JournalEvent {
         /// Public key, 64 hex digits.
         key: String,
     },
+    /// The journal's key was replaced. Only the journal itself can write this: it is signed by both keys.
+    #[serde(rename = "journal.key_rotated")]
+    KeyRotated {
+        /// Public key that was in force until now, 64 hex digits.
+        old: String,
+        /// Public key in force from now on, 64 hex digits.
+        new: String,
+        /// Signature of the old key over the rotation, 128 hex digits.
+        old_signature: String,
+        /// Signature of the new key over the same.
+        new_signature: String,
+    },
     /// The journal was closed cleanly.
     #[serde(rename = "journal.closed")]
     Closed {},

@@ -1,7 +1,7 @@
 //! What can go wrong with a journal.
 
 use crate::canon::CanonError;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use stockade_protocol::refusal::{Authority, Refusal, RefusalCode};
 
 /// A journal could not be opened, written or read.
@@ -40,10 +40,10 @@ pub enum JournalError {
         /// What is wrong with it.
         why: String,
     },
-    /// The key file is not the one this journal was made with.
-    #[error("the journal was made with the key {expected}, but the key file holds {found}; restore the right key file")]
+    /// The key file is not the one that must sign next.
+    #[error("the journal's key is {expected}, but the key file holds {found}; restore the right key file")]
     WrongKey {
-        /// Public key of the journal, hex.
+        /// Public key that the journal goes on with, hex.
         expected: String,
         /// Public key of the key file, hex.
         found: String,
@@ -103,6 +103,10 @@ impl JournalError {
     pub(super) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }
+    }
+
+    pub(super) fn none(dir: &Path) -> Self {
+        Self::Unreadable { dir: dir.to_owned(), why: "there is none".to_owned() }
     }
 
     /// The refusal of a call that cannot be journaled.

@@ -154,6 +154,20 @@ impl Dir {
         self.sync()
     }
 
+    /// Gives a file another name, durable, in one step; what had that name is gone.
+    pub(super) fn rename(&self, from: &str, to: &str) -> Result<(), JournalError> {
+        rustix::fs::renameat(&self.fd, from, &self.fd, to)
+            .map_err(|error| JournalError::io(format!("rename {}", self.path(from).display()))(error.into()))?;
+        self.sync()
+    }
+
+    /// Removes a file, durably.
+    pub(super) fn remove(&self, name: &str) -> Result<(), JournalError> {
+        rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())
+            .map_err(|error| JournalError::io(format!("remove {}", self.path(name).display()))(error.into()))?;
+        self.sync()
+    }
+
     /// Makes the names in it durable.
     pub(super) fn sync(&self) -> Result<(), JournalError> {
         rustix::fs::fsync(&self.fd)
@@ -178,8 +192,7 @@ impl Dir {
     /// Removes what an interrupted [`Self::put`] left.
     pub(super) fn remove_unfinished(&self) -> Result<(), JournalError> {
         for name in self.names()?.iter().filter(|name| is_unfinished(name)) {
-            rustix::fs::unlinkat(&self.fd, name.as_str(), AtFlags::empty())
-                .map_err(|error| JournalError::io(format!("remove {}", self.path(name).display()))(error.into()))?;
+            self.remove(name)?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use ed25519_dalek::SigningKey;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use stockade_protocol::digest::{parse_hex, to_hex};
 
 /// Loads the key at `path`; makes one when there is none and `create` allows it.
@@ -46,15 +46,58 @@ pub(super) fn load(path: &Path, create: bool, ports: &Ports) -> Result<SigningKe
     seed.map(|seed| SigningKey::from_bytes(&seed)).ok_or_else(|| refuse("it is not 64 hex digits and a line end"))
 }
 
-fn make(path: &Path, ports: &Ports) -> Result<SigningKey, JournalError> {
+/// Where the key that is to come waits: in the same directory, so that it can take the place of the one in force.
+fn next_path(path: &Path) -> PathBuf {
+    let mut next = path.to_owned().into_os_string();
+    next.push(".next");
+    next.into()
+}
+
+/// Makes the key that is to replace the one at `path`, durable beside it.
+pub(super) fn make_next(path: &Path, ports: &Ports) -> Result<SigningKey, JournalError> {
+    make(&next_path(path), ports)
+}
+
+/// Loads the key that was to replace the one at `path`, if one waits.
+pub(super) fn load_next(path: &Path, ports: &Ports) -> Result<Option<SigningKey>, JournalError> {
+    let next = next_path(path);
+    if next.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        return Ok(None);
+    }
+    load(&next, false, ports).map(Some)
+}
+
+/// Puts the key that waits in the place of the one at `path`, which is gone then, durably.
+pub(super) fn promote_next(path: &Path) -> Result<(), JournalError> {
+    let (dir, name) = place(path)?;
+    dir.rename(&place(&next_path(path))?.1, &name)
+}
+
+/// Removes the key that waits, if there is one.
+pub(super) fn remove_next(path: &Path) -> Result<(), JournalError> {
+    let next = next_path(path);
+    if next.symlink_metadata().is_ok() {
+        let (dir, name) = place(&next)?;
+        dir.remove(&name)?;
+    }
+    Ok(())
+}
+
+/// The directory of a key file, which must be its owner's alone, and its name.
+fn place(path: &Path) -> Result<(Dir, String), JournalError> {
     let refuse = |why: &str| JournalError::Key { path: path.to_owned(), why: why.to_owned() };
     let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| refuse("its path has no name"))?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Ok((Dir::open_own(parent)?, name.to_owned()))
+}
+
+fn make(path: &Path, ports: &Ports) -> Result<SigningKey, JournalError> {
+    let (dir, name) = place(path)?;
     let mut seed = [0; 32];
     let (low, high) = seed.split_at_mut(16);
     low.copy_from_slice(&ports.random());
     high.copy_from_slice(&ports.random());
-    Dir::open_own(parent)?.put(name, format!("{}\n", to_hex(&seed)).as_bytes(), false)?;
+    dir.put(&name, format!("{}\n", to_hex(&seed)).as_bytes(), false)?;
     Ok(SigningKey::from_bytes(&seed))
 }
 

@@ -3,10 +3,11 @@
 use super::chain::Chain;
 use super::error::JournalError;
 use super::files::{self, CHECKPOINTS, Dir, LOCK, PUBLIC_KEY, RECORDS, TORN};
-use super::note::{self, Checkpoint, NoteKey};
+use super::note::{self, Checkpoint, NoteKey, Signed};
 use super::record::{self, Record};
+use super::rotation::{Change, Keys};
 use super::verify::Fault;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _};
 use stockade_protocol::digest::Digest;
 use stockade_protocol::event::{Event, JournalEvent};
@@ -29,10 +30,12 @@ pub(super) struct Torn {
 /// A journal as it lies on disk.
 #[derive(Debug)]
 pub(super) struct Loaded {
-    pub(super) key: Option<NoteKey>,
+    pub(super) keys: Option<Keys>,
     pub(super) chain: Chain,
     /// Records covered by the last good checkpoint.
     pub(super) sealed: u64,
+    /// The checkpoint over a rotation that the old key has not signed yet.
+    pub(super) owed: Option<Checkpoint>,
     pub(super) torn: Vec<Torn>,
     /// Files with cut bytes that no record names: a crash came between keeping and recording them.
     pub(super) unrecorded: Vec<String>,
@@ -57,21 +60,17 @@ pub(super) fn load(dir: &Dir, on_record: OnRecord<'_>) -> Result<Loaded, Journal
     Ok(loader.finish())
 }
 
-/// The faults of a file of checkpoints alone.
-#[cfg(test)]
-pub(super) fn checkpoint_faults(bytes: &[u8], key: &NoteKey) -> Vec<Fault> {
-    let mut loader = Loader::default();
-    loader.read_checkpoints(bytes, key);
-    loader.faults
-}
-
 #[derive(Debug, Default)]
 struct Loader {
-    key: Option<NoteKey>,
-    checkpoints: Vec<Checkpoint>,
+    keys: Option<Keys>,
+    /// Where each begins in its file, and what it says.
+    checkpoints: Vec<(usize, Signed)>,
     /// How many of them were compared with the tree.
     compared: usize,
     sealed: u64,
+    owed: Option<Checkpoint>,
+    /// Checkpoints that no known key has signed: where they begin and how many records they are over.
+    by_nobody: Vec<(usize, u64)>,
     /// Checkpoints whose root is not that of the records: the first and last record they speak for.
     wrong_roots: Vec<(u64, u64)>,
     chain: Option<Chain>,
@@ -93,55 +92,57 @@ impl Loader {
         };
         let mut text = Vec::new();
         file.by_ref().take(1024).read_to_end(&mut text).map_err(JournalError::io("read the public key"))?;
-        self.key = std::str::from_utf8(&text)
+        self.keys = std::str::from_utf8(&text)
             .ok()
             .and_then(|text| text.strip_suffix('\n'))
-            .and_then(|line| NoteKey::from_text(line).filter(|key| key.to_text() == line));
-        if self.key.is_none() {
+            .and_then(|line| NoteKey::from_text(line).filter(|key| key.to_text() == line))
+            .map(Keys::new);
+        if self.keys.is_none() {
             self.fault(PUBLIC_KEY, None, "it is not one line with a public key");
         }
         Ok(())
     }
 
+    /// Which key must have signed a checkpoint is known when the records before it were read.
     fn checkpoints(&mut self, dir: &Dir) -> Result<(), JournalError> {
         let bytes = dir.read_all(CHECKPOINTS)?;
-        if let Some(key) = self.key.clone() {
-            self.read_checkpoints(&bytes, &key);
-        }
-        Ok(())
-    }
-
-    fn read_checkpoints(&mut self, bytes: &[u8], key: &NoteKey) {
-        let (notes, rest) = note::split(bytes);
+        let Some(origin) = self.keys.as_ref().map(|keys| keys.name().to_owned()) else { return Ok(()) };
+        let (notes, rest) = note::split(&bytes);
         let mut offset = 0;
         for note in notes {
-            match Checkpoint::read(note, key) {
-                Ok(next) if self.checkpoints.last().is_some_and(|last| last.size >= next.size) => {
-                    self.fault(
-                        CHECKPOINTS,
-                        None,
-                        format!("byte {offset}: a checkpoint is there again or out of order"),
-                    );
+            match Signed::read(note, &origin) {
+                Ok(next)
+                    if self
+                        .checkpoints
+                        .last()
+                        .is_some_and(|(_, last)| last.checkpoint.size >= next.checkpoint.size) =>
+                {
+                    self.bad_checkpoint(offset, "a checkpoint is there again or out of order");
                 }
-                Ok(next) => self.checkpoints.push(next),
-                Err(what) => self.fault(CHECKPOINTS, None, format!("byte {offset}: {what}")),
+                Ok(next) => self.checkpoints.push((offset, next)),
+                Err(what) => self.bad_checkpoint(offset, what),
             }
             offset += note.len() + 1;
         }
         if rest.is_empty() {
-            return;
+            return Ok(());
         }
-        if note::is_torn(rest, key) {
+        if note::is_torn(rest, &origin) {
             self.torn.push(Torn { file: CHECKPOINTS, offset: offset as u64, bytes: rest.len() as u64 });
         } else {
-            self.fault(CHECKPOINTS, None, format!("byte {offset}: what follows is no checkpoint"));
+            self.bad_checkpoint(offset, "what follows is no checkpoint");
         }
+        Ok(())
+    }
+
+    fn bad_checkpoint(&mut self, offset: usize, what: &str) {
+        self.fault(CHECKPOINTS, None, format!("byte {offset}: {what}"));
     }
 
     fn records(&mut self, dir: &Dir, on_record: OnRecord<'_>) -> Result<(), JournalError> {
-        let journal = self.key.as_ref().and_then(|key| key.name().strip_prefix(ORIGIN));
+        let journal = self.keys.as_ref().and_then(|keys| keys.name().strip_prefix(ORIGIN));
         let mut chain = Chain::new(journal);
-        let last = self.checkpoints.last().map_or(0, |last| last.size);
+        let last = self.checkpoints.last().map_or(0, |(_, last)| last.checkpoint.size);
         // Set at the first bad line after the last checkpoint: the state before it, and where it began. If nothing
         // but bad lines follows, the crash tore them; otherwise the line is a fault like any other.
         let mut tear: Option<(Chain, u64)> = None;
@@ -161,7 +162,7 @@ impl Loader {
             if let Ok(record) = &parsed
                 && good
             {
-                self.meaning(at, record);
+                self.meaning(at, record, &chain);
                 on_record(at, record);
             }
             if whole.is_none() && tear.is_none() {
@@ -182,31 +183,58 @@ impl Loader {
 
     /// Compares the tree with the checkpoint of its size, if there is one.
     fn compare(&mut self, chain: &mut Chain) {
-        while let Some(checkpoint) = self.checkpoints.get(self.compared)
-            && checkpoint.size <= chain.count()
+        while let Some((offset, signed)) = self.checkpoints.get(self.compared).cloned()
+            && signed.checkpoint.size <= chain.count()
         {
             self.compared += 1;
-            if checkpoint.size != chain.count() {
+            let Checkpoint { size, root } = signed.checkpoint;
+            if !self.is_signed(offset, &signed) || size != chain.count() {
                 continue;
             }
-            if checkpoint.root == chain.tree().root() {
-                self.sealed = checkpoint.size;
+            if let Some(owed) = self.owed.take_if(|owed| owed.size <= size)
+                && owed.size != size
+            {
+                let what = format!("byte {offset}: the old key's checkpoint over the rotation is missing before it");
+                self.fault(CHECKPOINTS, Some(owed.size.saturating_sub(1)), what);
+            }
+            if root == chain.tree().root() {
+                self.sealed = size;
                 chain.vouch();
             } else {
-                self.wrong_roots.push((self.sealed, checkpoint.size.saturating_sub(1)));
+                self.wrong_roots.push((self.sealed, size.saturating_sub(1)));
             }
         }
     }
 
-    /// What the verifier must know of two kinds of record: the key, and the files with cut bytes.
-    fn meaning(&mut self, at: u64, record: &Record<'_>) {
-        if !matches!(record.kind, "journal.created" | "journal.recovered") {
+    /// Whether the key that was in force for it has signed a checkpoint.
+    fn is_signed(&mut self, offset: usize, signed: &Signed) -> bool {
+        let Some(keys) = &self.keys else { return false };
+        let size = signed.checkpoint.size;
+        let due = keys.of_size(size);
+        if signed.is_by(due) {
+            return true;
+        }
+        if signed.id == due.id() {
+            self.bad_checkpoint(offset, "the key's signature is wrong");
+        } else if let Some(what) = keys.other(size, signed.id) {
+            self.bad_checkpoint(offset, what);
+        } else {
+            self.by_nobody.push((offset, size));
+        }
+        false
+    }
+
+    /// What the verifier must know of three kinds of record: the keys, and the files with cut bytes. The record is the
+    /// last of the chain.
+    fn meaning(&mut self, at: u64, record: &Record<'_>, chain: &Chain) {
+        if !matches!(record.kind, "journal.created" | "journal.recovered" | "journal.key_rotated") {
             return;
         }
         match record.envelope().map(|envelope| envelope.event) {
             Ok(Event::Journal(JournalEvent::Created { format, key })) => {
                 let origin = format!("{ORIGIN}{}", record.journal);
-                let pinned = self.key.as_ref().map(|pinned| (pinned.name() == origin, pinned.hex() == key));
+                let first = self.keys.as_ref().map(Keys::first);
+                let pinned = first.map(|pinned| (pinned.name() == origin, pinned.hex() == key));
                 if at != 0 || format != record::VERSION {
                     self.fault(RECORDS, Some(at), "it creates a journal again, or one of another format");
                 } else if pinned.is_some_and(|(name, _)| !name) {
@@ -214,6 +242,15 @@ impl Loader {
                 } else if pinned.is_some_and(|(_, key)| !key) {
                     self.fault(PUBLIC_KEY, Some(at), "the public key is not the one the first record names");
                 }
+            }
+            Ok(Event::Journal(JournalEvent::KeyRotated { old, new, old_signature, new_signature })) => {
+                let change =
+                    Change { old: &old, new: &new, old_signature: &old_signature, new_signature: &new_signature };
+                if let Some(Err(what)) = self.keys.as_mut().map(|keys| keys.rotate(at, record, &change)) {
+                    self.fault(RECORDS, Some(at), what);
+                }
+                let seal = Checkpoint { size: chain.count(), root: chain.tree().root() };
+                self.owed.get_or_insert(seal);
             }
             Ok(Event::Journal(JournalEvent::Recovered { kept, cut_sha256, .. })) => {
                 self.recovered.insert(kept, cut_sha256);
@@ -252,14 +289,22 @@ impl Loader {
     fn finish(mut self) -> Loaded {
         let mut chain = self.chain.take().unwrap_or_else(|| Chain::new(None));
         chain.finish();
-        let first_fault = chain.faults().iter().map(|fault| fault.record).min();
-        let records: Vec<Fault> = chain
+        let count = chain.count();
+        let beyond: Vec<_> = self.checkpoints.get(self.compared..).unwrap_or_default().to_vec();
+        let beyond: Vec<u64> = beyond
+            .iter()
+            .filter(|(offset, signed)| self.is_signed(*offset, signed))
+            .map(|(_, signed)| signed.checkpoint.size)
+            .collect();
+        let mut faults: Vec<Fault> = chain
             .faults()
             .iter()
             .map(|fault| Fault { file: RECORDS.to_owned(), record: Some(fault.record), what: fault.what.clone() })
             .collect();
-        let mut faults = records;
-        faults.append(&mut self.faults);
+        let first_fault = faults.iter().filter_map(|fault| fault.record).min();
+        // A record that was changed need not be said again to mean something wrong.
+        let named: BTreeSet<Option<u64>> = faults.iter().map(|fault| fault.record).collect();
+        faults.extend(self.faults.drain(..).filter(|fault| fault.file != RECORDS || !named.contains(&fault.record)));
         for (first, last) in self.wrong_roots {
             // A record already named explains every root after it.
             if first_fault.is_some_and(|fault| fault <= last) {
@@ -274,20 +319,27 @@ impl Loader {
             };
             faults.push(Fault { file: RECORDS.to_owned(), record: Some(last), what });
         }
-        let beyond = self.checkpoints.get(self.compared..).unwrap_or_default();
-        if let Some(last) = beyond.last() {
-            let (size, count) = (last.size, chain.count());
+        if let Some(size) = beyond.last() {
             let what = format!("a checkpoint covers {size} records, but only {count} are there: the last are missing");
             faults.push(Fault { file: RECORDS.to_owned(), record: Some(count), what });
+        }
+        for (offset, size) in self.by_nobody {
+            // A record that is changed or missing may be the one that brought the key.
+            let explained = faults.iter().any(|fault| fault.file == RECORDS && fault.record < Some(size));
+            if !explained {
+                let what = format!("byte {offset}: it is signed by no key of this journal");
+                faults.push(Fault { file: CHECKPOINTS.to_owned(), record: None, what });
+            }
         }
         if chain.unlisted() > 0 {
             let what = format!("{} more records are at fault", chain.unlisted());
             faults.push(Fault { file: RECORDS.to_owned(), record: None, what });
         }
         Loaded {
-            key: self.key,
+            keys: self.keys,
             chain,
             sealed: self.sealed,
+            owed: self.owed,
             torn: self.torn,
             unrecorded: self.unrecorded,
             faults,

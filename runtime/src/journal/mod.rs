@@ -19,6 +19,7 @@ mod open;
 mod output;
 mod prepare;
 mod record;
+mod rotation;
 mod scan;
 mod tree;
 pub mod verify;
@@ -222,6 +223,55 @@ impl Journal {
         queue.send(Message::Close { ack }).await.map_err(|_gone| JournalError::Closed)?;
         answer.await.map_err(|_gone| JournalError::Closed)?
     }
+}
+
+/// What became of a journal's key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rotated {
+    /// The record that says so.
+    pub record: u64,
+    /// Public key that was in force before, 64 hex digits.
+    pub old: String,
+    /// Public key in force now, 64 hex digits.
+    pub new: String,
+}
+
+/// Gives the journal in `dir` another key, made now; the private key in the file `key` is replaced. Everything is
+/// verified first. However this is interrupted, the journal opens again, with the one key or the other. Blocks on the
+/// disk.
+///
+/// # Errors
+/// [`JournalError::Unreadable`] when there is no journal; others as [`Journal::open`], [`JournalError::Busy`] among them.
+pub fn rotate_key(dir: &Path, key: &Path, ports: &Ports) -> Result<Rotated, JournalError> {
+    rotate_key_through(dir, key, ports, |records, checkpoints| (records, checkpoints))
+}
+
+fn rotate_key_through(
+    dir: &Path,
+    key: &Path,
+    ports: &Ports,
+    wrap: impl FnOnce(Box<dyn Sink>, Box<dyn Sink>) -> (Box<dyn Sink>, Box<dyn Sink>),
+) -> Result<Rotated, JournalError> {
+    if !exists(dir) {
+        return Err(JournalError::none(dir));
+    }
+    let (mut writer, _, _) = open::open(dir, key, ports, wrap)?;
+    let old = writer.key.hex();
+    let next = key::make_next(key, ports)?;
+    let record = writer.rotate(next)?;
+    key::promote_next(key)?;
+    writer.close()?;
+    Ok(Rotated { record, old, new: writer.key.hex() })
+}
+
+/// Whether a journal was begun in `dir`. Says nothing about whether it can be read.
+#[must_use]
+pub fn exists(dir: &Path) -> bool {
+    // What cannot be looked at may be one: reading it says why.
+    let missing =
+        |path: &Path| path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+    let has = |name: &str| !missing(&dir.join(name));
+    !missing(dir) && (has(files::RECORDS) || has(files::CHECKPOINTS))
 }
 
 /// Every record of the journal in `dir`, for replay and lists, also while it is being written. The journal is verified

@@ -1,7 +1,7 @@
 //! Signed notes and checkpoints in the public C2SP formats (signed-note, tlog-checkpoint), Ed25519 type 0x01.
 //!
 //! [`open`] reads any note by the rules of the format. A journal's own file of checkpoints is read more strictly by
-//! [`split`] and [`Checkpoint::read`]: byte for byte what the writer makes, so that no bit of it is without meaning.
+//! [`split`] and [`Signed::read`]: byte for byte what the writer makes, so that no bit of it is without meaning.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -62,6 +62,16 @@ impl NoteKey {
         to_hex(self.key.as_bytes())
     }
 
+    /// The first bytes of the hash of name and key, which tell keys of one name apart.
+    pub(super) const fn id(&self) -> [u8; 4] {
+        self.id
+    }
+
+    /// Whether the signature over exactly these bytes is this key's.
+    pub(super) fn has_signed(&self, bytes: &[u8], signature: &Signature) -> bool {
+        self.key.verify_strict(bytes, signature).is_ok()
+    }
+
     /// The text form.
     pub(super) fn to_text(&self) -> String {
         let mut typed = vec![ED25519];
@@ -99,7 +109,9 @@ pub(super) fn open<'a>(note: &'a [u8], key: &NoteKey) -> Result<&'a str, &'stati
             continue;
         }
         let signature = Signature::from_slice(signature).map_err(|_ignored| "the key's signature is malformed")?;
-        key.key.verify_strict(text.as_bytes(), &signature).map_err(|_ignored| "the key's signature is wrong")?;
+        if !key.has_signed(text.as_bytes(), &signature) {
+            return Err("the key's signature is wrong");
+        }
         signed = true;
     }
     if signed { Ok(text) } else { Err("the note is not signed by the key") }
@@ -154,17 +166,36 @@ impl Checkpoint {
     pub(super) fn open(note: &[u8], key: &NoteKey) -> Result<Self, &'static str> {
         Self::from_text(open(note, key)?, &key.name)
     }
+}
 
-    /// As [`Self::open`], but only in the exact form the writer gives it: one signature and nothing else.
-    pub(super) fn read(note: &[u8], key: &NoteKey) -> Result<Self, &'static str> {
-        let checkpoint = Self::open(note, key)?;
-        let head = format!("{}\n— {} ", checkpoint.text(&key.name), key.name);
-        let signatures = note.strip_prefix(head.as_bytes()).unwrap_or_default();
-        if signatures.iter().filter(|byte| **byte == b'\n').count() == 1 {
-            Ok(checkpoint)
-        } else {
-            Err("the checkpoint carries more than the journal's own signature")
+/// A checkpoint in the exact form the writer gives it, one signature and nothing else. It is not held against a key yet.
+#[derive(Debug, Clone)]
+pub(super) struct Signed {
+    pub(super) checkpoint: Checkpoint,
+    /// Id of the key that is said to have signed it.
+    pub(super) id: [u8; 4],
+    signature: Signature,
+}
+
+impl Signed {
+    /// Reads a checkpoint of this origin, which is also the name it must be signed by.
+    pub(super) fn read(note: &[u8], origin: &str) -> Result<Self, &'static str> {
+        let note = std::str::from_utf8(note).map_err(|_ignored| "the note is not UTF-8")?;
+        let end = note.find("\n\n").ok_or("the note has no blank line before its signature")?;
+        let checkpoint = Checkpoint::from_text(note.get(..=end).unwrap_or_default(), origin)?;
+        let line = note.get(end + 2..).and_then(|rest| rest.strip_suffix('\n')).ok_or("the note has no line end")?;
+        let (name, bytes) = signature_line(line).ok_or("its signature line is malformed, or it has several")?;
+        if name != origin {
+            return Err("it carries a signature by another name");
         }
+        let (id, signature) = bytes.split_first_chunk::<4>().ok_or("its signature is too short")?;
+        let signature = Signature::from_slice(signature).map_err(|_ignored| "its signature is malformed")?;
+        Ok(Self { checkpoint, id: *id, signature })
+    }
+
+    /// Whether it is signed by this key.
+    pub(super) fn is_by(&self, key: &NoteKey) -> bool {
+        self.id == key.id && key.has_signed(self.checkpoint.text(&key.name).as_bytes(), &self.signature)
     }
 }
 
@@ -192,12 +223,12 @@ type Part<'a> = (&'a [u8], usize, fn(&u8) -> bool);
 
 /// Whether `rest` is the beginning of a checkpoint that a crash cut short: a strict prefix of the only form the writer
 /// makes, or of it followed by zeros where the file system had not written yet.
-pub(super) fn is_torn(rest: &[u8], key: &NoteKey) -> bool {
+pub(super) fn is_torn(rest: &[u8], origin: &str) -> bool {
     let end = rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let mut rest = rest.get(..end).unwrap_or_default();
     let base64 = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
-    let origin = format!("{}\n", key.name);
-    let signature = format!("\n\n— {} ", key.name);
+    let signature = format!("\n\n— {origin} ");
+    let origin = format!("{origin}\n");
     let digits = rest.get(origin.len()..).unwrap_or_default().iter().take_while(|byte| byte.is_ascii_digit()).count();
     // The parts of the form in order.
     let steps: [Part<'_>; 4] = [

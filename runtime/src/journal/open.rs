@@ -6,10 +6,9 @@ use super::events::{self, JournalEvents};
 use super::files::{CHECKPOINTS, Dir, PUBLIC_KEY, RECORDS, Sink, TORN};
 use super::load::{self, Loaded, ORIGIN, Torn};
 use super::note::NoteKey;
-use super::record::{self, Places};
-use super::writer::{Prepared, Writer};
-use super::{Opened, key};
-use crate::canon;
+use super::record;
+use super::writer::Writer;
+use super::{Opened, key, prepare};
 use crate::ports::Ports;
 use ed25519_dalek::SigningKey;
 use std::fs::File;
@@ -17,7 +16,7 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 use stockade_protocol::digest::{Digest, to_hex};
-use stockade_protocol::event::{Event, EventEnvelope, JournalEvent};
+use stockade_protocol::event::{EventEnvelope, JournalEvent};
 
 /// Opens or creates the journal in `path` and returns its writer, which has not started yet.
 pub(super) fn open(
@@ -39,7 +38,8 @@ pub(super) fn open(
     check(&loaded, created, unknown)?;
     let cuts = if created { Vec::new() } else { cut(&dir, &loaded)? };
     let secret = key::load(key_path, created, ports)?;
-    let (journal, key) = if created { create(&dir, &loaded, &secret, ports)? } else { existing(&loaded, &secret)? };
+    let (journal, key, next) =
+        if created { create(&dir, &loaded, &secret, ports)? } else { existing(&loaded, &secret, key_path, ports)? };
     let (records_file, checkpoints_file) = (dir.append(RECORDS)?, dir.append(CHECKPOINTS)?);
     dir.sync()?;
     let (records_sink, checkpoints_sink) = wrap(Box::new(records_file), Box::new(checkpoints_file));
@@ -60,14 +60,22 @@ pub(super) fn open(
         last_group: 0,
         last_sync: std::time::Duration::ZERO,
     };
+    if let Some(next) = next {
+        // A crash came while the key was replaced, after that was recorded: the old key signs for the last time.
+        if let Some(owed) = &loaded.owed {
+            writer.sign(owed)?;
+        }
+        writer.replace(next)?;
+        key::promote_next(key_path)?;
+    }
     if created {
         let format = record::VERSION;
-        writer.append_now(prepare(JournalEvent::Created { format, key: writer.key.hex() })?)?;
+        writer.append_now(prepare::of_journal(JournalEvent::Created { format, key: writer.key.hex() })?)?;
     }
     let cut_bytes = cuts.iter().map(|cut| cut.bytes).sum();
     for cut in cuts {
         let Cut { file, kept, bytes: cut_bytes, digest: cut_sha256 } = cut;
-        writer.append_now(prepare(JournalEvent::Recovered { file, kept, cut_bytes, cut_sha256 })?)?;
+        writer.append_now(prepare::of_journal(JournalEvent::Recovered { file, kept, cut_bytes, cut_sha256 })?)?;
     }
     writer.seal()?;
     let records = writer.chain.count();
@@ -83,20 +91,37 @@ fn check(loaded: &Loaded, created: bool, unknown: Option<(u64, String)>) -> Resu
     unknown.map_or(Ok(()), |(record, what)| Err(JournalError::Event { record, what }))
 }
 
-/// The journal's id and public key, when the private key fits them.
-fn existing(loaded: &Loaded, secret: &SigningKey) -> Result<(String, NoteKey), JournalError> {
+/// The journal's id, the public key of the private one in the key file, and the key that a rotation went to when the
+/// key file still holds the one before it.
+type Found = (String, NoteKey, Option<SigningKey>);
+
+/// Finds the keys of a journal that is there. Any that does not belong to it is refused.
+fn existing(loaded: &Loaded, secret: &SigningKey, key_path: &Path, ports: &Ports) -> Result<Found, JournalError> {
+    let (Some(journal), Some(keys)) = (loaded.chain.journal(), &loaded.keys) else {
+        let what = "it is missing".to_owned();
+        return Err(JournalError::Tampered { file: PUBLIC_KEY.to_owned(), record: None, what });
+    };
     let found = to_hex(secret.verifying_key().as_bytes());
-    match (loaded.chain.journal(), &loaded.key) {
-        (Some(journal), Some(key)) if key.hex() == found => Ok((journal.to_owned(), key.clone())),
-        (_, Some(key)) => Err(JournalError::WrongKey { expected: key.hex(), found }),
-        (_, None) => {
-            Err(JournalError::Tampered { file: PUBLIC_KEY.to_owned(), record: None, what: "it is missing".to_owned() })
-        }
+    // The key that must sign next: an old one while it owes the checkpoint over a rotation.
+    let due = loaded.owed.as_ref().map_or(keys.current(), |owed| keys.of_size(owed.size));
+    if due == keys.current() && due.hex() == found {
+        // The file of another key is left from a rotation that was not recorded.
+        key::remove_next(key_path)?;
+        return Ok((journal.to_owned(), due.clone(), None));
     }
+    if let Some(old) = keys.before_current()
+        && old.hex() == found
+        && (due == old || due == keys.current())
+        && let Some(next) = key::load_next(key_path, ports)?
+        && to_hex(next.verifying_key().as_bytes()) == keys.current().hex()
+    {
+        return Ok((journal.to_owned(), old.clone(), Some(next)));
+    }
+    Err(JournalError::WrongKey { expected: due.hex(), found })
 }
 
 /// Begins a journal in an empty directory, or in one where creating it was interrupted before its first record.
-fn create(dir: &Dir, loaded: &Loaded, secret: &SigningKey, ports: &Ports) -> Result<(String, NoteKey), JournalError> {
+fn create(dir: &Dir, loaded: &Loaded, secret: &SigningKey, ports: &Ports) -> Result<Found, JournalError> {
     // Half a first record is all that an interrupted creation can have left.
     for torn in &loaded.torn {
         truncate(dir, torn)?;
@@ -104,7 +129,7 @@ fn create(dir: &Dir, loaded: &Loaded, secret: &SigningKey, ports: &Ports) -> Res
     let journal = to_hex(&ports.random());
     let key = NoteKey::new(&format!("{ORIGIN}{journal}"), secret.verifying_key()).ok_or(JournalError::Closed)?;
     dir.put(PUBLIC_KEY, format!("{}\n", key.to_text()).as_bytes(), true)?;
-    Ok((journal, key))
+    Ok((journal, key, None))
 }
 
 /// Bytes that were cut.
@@ -178,15 +203,6 @@ fn truncate(dir: &Dir, torn: &Torn) -> Result<(), JournalError> {
         .map_err(JournalError::io(format!("cut the torn end of {}", torn.file)))
 }
 
-/// An entry about the journal itself: it holds nothing to redact.
-fn prepare(event: JournalEvent) -> Result<Prepared, JournalError> {
-    let event = Event::Journal(event);
-    let value = serde_json::to_value(&event).map_err(|error| canon::CanonError::Shape(error.to_string()))?;
-    let kind = value.get("type").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
-    let body = canon::to_bytes(value.get("body").unwrap_or(&serde_json::Value::Null))?;
-    Ok(Prepared { places: Places::default(), kind, body, event })
-}
-
 /// Every record of the journal in `path`, for replay and lists. Nothing is left out: the count is the verified one.
 pub(super) fn read(path: &Path) -> Result<Vec<Arc<EventEnvelope>>, JournalError> {
     let dir = Dir::open(path)?;
@@ -197,8 +213,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Arc<EventEnvelope>>, JournalError>
         Err(what) => drop(unknown.get_or_insert((at, what))),
     })?;
     if loaded.chain.count() == 0 && loaded.checkpoints == 0 && loaded.torn.is_empty() {
-        let why = "there is none".to_owned();
-        return Err(JournalError::Unreadable { dir: path.to_owned(), why });
+        return Err(JournalError::none(path));
     }
     check(&loaded, false, unknown)?;
     if records.len() as u64 != loaded.chain.count() {

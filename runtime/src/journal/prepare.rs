@@ -9,7 +9,7 @@ use crate::redact::Redactor;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-use stockade_protocol::event::{Event, SessionEvent};
+use stockade_protocol::event::{Event, JournalEvent, SessionEvent};
 
 /// Redacts an entry and puts its body into canonical form.
 pub(super) fn prepare(entry: Entry, redactor: &Redactor) -> Result<Prepared, JournalError> {
@@ -28,6 +28,11 @@ pub(super) fn prepare(entry: Entry, redactor: &Redactor) -> Result<Prepared, Jou
         event
     };
     Ok(Prepared { places: Places { run, session, call }, kind, body: canon::to_bytes(&body)?, event })
+}
+
+/// An entry about the journal itself: it holds nothing to redact.
+pub(super) fn of_journal(event: JournalEvent) -> Result<Prepared, JournalError> {
+    as_it_is(Event::Journal(event).into())
 }
 
 /// An entry whose text is redacted already.

@@ -4,6 +4,7 @@ use super::error::JournalError;
 use super::files::Dir;
 use super::load::{self, Loaded};
 use super::note::{Checkpoint, NoteKey};
+use super::rotation::Keys;
 use serde::Serialize;
 use std::path::Path;
 
@@ -31,6 +32,15 @@ pub struct Fault {
     pub what: String,
 }
 
+/// A key that replaced the one before it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LaterKey {
+    /// The record that says so, signed by both.
+    pub record: u64,
+    /// The public key, 64 hex digits.
+    pub key: String,
+}
+
 /// A report on one journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
@@ -47,9 +57,13 @@ pub struct Report {
     pub torn_bytes: u64,
     /// Everything that is wrong, the records' faults first.
     pub faults: Vec<Fault>,
-    /// The public key, 64 hex digits. A forger can sign all of a journal anew, but not with this key: compare it.
+    /// The first public key, 64 hex digits. A forger can sign all of a journal anew, but not with this key: compare it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// The keys that replaced it, one after the other. Whoever holds one that was given up can only have forked the
+    /// journal before that: compare the last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub later_keys: Vec<LaterKey>,
     /// The journal's name in its checkpoints.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
@@ -71,6 +85,7 @@ impl Report {
             torn_bytes: 0,
             faults: vec![Fault { file: dir.display().to_string(), record: None, what: what.into() }],
             key: None,
+            later_keys: Vec::new(),
             origin: None,
         }
     }
@@ -92,6 +107,7 @@ pub fn verify(dir: &Path) -> Report {
 
 pub(super) fn report(loaded: &Loaded) -> Report {
     let records = loaded.chain.count();
+    let later = loaded.keys.iter().flat_map(Keys::later);
     Report {
         status: if loaded.faults.is_empty() { Status::Unanchored } else { Status::Tampered },
         records,
@@ -99,8 +115,9 @@ pub(super) fn report(loaded: &Loaded) -> Report {
         unsealed: records.saturating_sub(loaded.sealed),
         torn_bytes: loaded.torn.iter().map(|torn| torn.bytes).sum(),
         faults: loaded.faults.clone(),
-        key: loaded.key.as_ref().map(NoteKey::hex),
-        origin: loaded.key.as_ref().map(|key| key.name().to_owned()),
+        key: loaded.keys.as_ref().map(|keys| keys.first().hex()),
+        later_keys: later.map(|(record, key)| LaterKey { record, key: key.hex() }).collect(),
+        origin: loaded.keys.as_ref().map(|keys| keys.name().to_owned()),
     }
 }
 

@@ -9,6 +9,7 @@ use super::events::Publisher;
 use super::files::Sink;
 use super::note::{Checkpoint, NoteKey};
 use super::record::{self, Places, Position};
+use super::{prepare, rotation};
 use crate::ports::Ports;
 use ed25519_dalek::SigningKey;
 use std::fs::File;
@@ -252,14 +253,38 @@ impl Writer {
         if size == self.sealed {
             return Ok(());
         }
-        let note = Checkpoint { size, root: self.chain.tree().root() }.sign(&self.key, &self.secret) + "\n";
+        self.sign(&Checkpoint { size, root: self.chain.tree().root() })
+    }
+
+    /// Signs a checkpoint and makes it durable.
+    pub(super) fn sign(&mut self, checkpoint: &Checkpoint) -> Result<(), JournalError> {
+        self.check_poison()?;
+        let note = checkpoint.sign(&self.key, &self.secret) + "\n";
         let result = match self.checkpoints.write(note.as_bytes()) {
             Ok(count) if count == note.len() => self.checkpoints.sync(),
             Ok(_) => Err(std::io::ErrorKind::WriteZero.into()),
             Err(error) => Err(error),
         };
         result.map_err(|error| self.poison(format!("writing a checkpoint failed: {error}")))?;
-        self.sealed = size;
+        self.sealed = checkpoint.size;
+        Ok(())
+    }
+
+    /// Records that another key comes into force, seals that with the old one, and goes on with the new one, which must
+    /// be durable. Returns the record's position.
+    pub(super) fn rotate(&mut self, next: SigningKey) -> Result<u64, JournalError> {
+        self.seal()?;
+        let prev = std::str::from_utf8(self.chain.last()).unwrap_or_default();
+        let event = rotation::record(&self.journal, self.chain.count(), prev, &self.secret, &next);
+        let seq = self.append_now(prepare::of_journal(event)?)?;
+        self.replace(next)?;
+        Ok(seq)
+    }
+
+    /// Signs with another key from now on.
+    pub(super) fn replace(&mut self, next: SigningKey) -> Result<(), JournalError> {
+        self.key = NoteKey::new(self.key.name(), next.verifying_key()).ok_or(JournalError::Closed)?;
+        self.secret = next;
         Ok(())
     }
 
@@ -277,14 +302,9 @@ impl Writer {
 
     /// Seals what is there, writes the last record and seals it too. Two checkpoints, so that a change to either the
     /// last record or one before it can be told apart.
-    fn close(&mut self) -> Result<(), JournalError> {
+    pub(super) fn close(&mut self) -> Result<(), JournalError> {
         self.seal()?;
-        self.append_now(Prepared {
-            places: Places::default(),
-            kind: "journal.closed".to_owned(),
-            body: b"{}".to_vec(),
-            event: Event::Journal(JournalEvent::Closed {}),
-        })?;
+        self.append_now(prepare::of_journal(JournalEvent::Closed {})?)?;
         self.lock.set_len(0).map_err(JournalError::io("clear the journal's lock"))
     }
 }

@@ -72,6 +72,7 @@ pub const fn kind(event: &Event) -> &'static str {
             JournalEvent::Created { .. } => "journal.created",
             JournalEvent::Recovered { .. } => "journal.recovered",
             JournalEvent::ApproverKey { .. } => "journal.approver_key",
+            JournalEvent::KeyRotated { .. } => "journal.key_rotated",
             JournalEvent::Closed {} => "journal.closed",
         },
         Event::Runtime(event) => match event {
@@ -131,6 +132,7 @@ pub const fn kind(event: &Event) -> &'static str {
 pub fn mark(event: &Event) -> Mark {
     match event {
         Event::Journal(JournalEvent::Recovered { .. }) => Mark::Refused,
+        Event::Journal(JournalEvent::KeyRotated { .. }) => Mark::Person,
         Event::Run(RunEvent::Ended { outcome, .. }) if *outcome == RunOutcome::Done => Mark::Done,
         Event::Run(RunEvent::Ended { .. }) => Mark::Refused,
         Event::Call(CallEvent::Dispatched { .. }) => Mark::Call,
@@ -201,6 +203,9 @@ fn journal(event: &JournalEvent) -> Parts {
             ("torn tail".into(), format!("{cut_bytes} bytes cut from {file}, kept as {kept}"), Some(*cut_sha256))
         }
         JournalEvent::ApproverKey { name, key } => (name.clone(), format!("key {key}"), None),
+        JournalEvent::KeyRotated { old, new, .. } => {
+            ("journal key replaced".into(), format!("new key {new}, signed by it and by the old key {old}"), None)
+        }
         JournalEvent::Closed {} => ("closed cleanly".into(), String::new(), None),
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::fixture::{Script, call, card, ending, run, session, story};
 use proptest::prelude::*;
-use stockade_protocol::event::{Event, EventEnvelope, RunEvent, RunOutcome, SessionEvent, TurnEvent};
+use stockade_protocol::event::{Event, EventEnvelope, JournalEvent, RunEvent, RunOutcome, SessionEvent, TurnEvent};
 use stockade_protocol::receipt::Decision;
 use stockade_protocol::request::Origin;
 use stockade_protocol::result::Removal;
@@ -48,6 +48,26 @@ fn a_waiting_call_leaves_the_queue_once_and_its_end_is_remembered() {
     assert_eq!(projection.approval(call(5)).and_then(|a| a.settled.clone()), Some(Settled::Expired));
     let settled = projection.approval(call(6)).and_then(|a| a.settled.clone());
     assert!(matches!(settled, Some(Settled::Decided { decision: Decision::Approve, .. })), "{settled:?}");
+}
+
+#[test]
+fn another_key_of_the_journal_is_said_in_words_with_both_keys() {
+    let (old, new) = ("ab".repeat(32), "ef".repeat(32));
+    let mut script = Script::new();
+    script.started();
+    script.push(Event::Journal(JournalEvent::KeyRotated {
+        old: old.clone(),
+        new: new.clone(),
+        old_signature: "01".repeat(64),
+        new_signature: "02".repeat(64),
+    }));
+    let projection = folded(&script.events);
+    let row = projection.rows().back().unwrap();
+    assert_eq!(
+        (row.kind, row.subject.as_str(), row.mark),
+        ("journal.key_rotated", "journal key replaced", Mark::Person)
+    );
+    assert_eq!(row.detail, format!("new key {new}, signed by it and by the old key {old}"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod golden;
 mod recover;
+mod rotate;
 mod sink;
 mod tamper;
 mod write;
@@ -31,6 +32,15 @@ impl Place {
 
     fn key(&self) -> PathBuf {
         self.root.path().join("journal.key")
+    }
+
+    /// Where the next key waits during a rotation.
+    fn next_key(&self) -> PathBuf {
+        self.root.path().join("journal.key.next")
+    }
+
+    fn rotate(&self) -> Rotated {
+        rotate_key(&self.dir(), &self.key(), &ports()).unwrap()
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -64,6 +74,9 @@ impl Place {
             std::fs::set_permissions(copy.file(&name), std::fs::Permissions::from_mode(0o600)).unwrap();
         }
         std::fs::copy(self.key(), copy.key()).unwrap();
+        if self.next_key().exists() {
+            std::fs::copy(self.next_key(), copy.next_key()).unwrap();
+        }
         copy
     }
 

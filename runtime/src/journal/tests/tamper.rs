@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::journal::chain::Chain;
-use crate::journal::note::{Checkpoint, NoteKey};
+use crate::journal::note::{Checkpoint, NoteKey, Signed};
 use crate::journal::verify::{Report, Status};
 use ed25519_dalek::SigningKey;
 use proptest::prelude::*;
 use stockade_protocol::digest::parse_hex;
 
 /// A journal of this many records, closed cleanly, with checkpoints here and there.
-async fn closed(records: usize) -> Place {
+pub(super) async fn closed(records: usize) -> Place {
     let place = Place::new();
     fill(&place, records).await;
     place
@@ -27,7 +27,24 @@ async fn fill(place: &Place, records: usize) {
     assert_eq!((report.records, report.unsealed), (records as u64, 0));
 }
 
-fn key_of(place: &Place) -> NoteKey {
+/// As [`closed`], but with another key from the middle on.
+pub(super) async fn rotated(records: usize) -> Place {
+    let place = Place::new();
+    let half = records / 2;
+    fill(&place, half).await;
+    assert_eq!(place.rotate().record, half as u64);
+    let journal = place.open();
+    for n in half + 2..records - 1 {
+        journal.append_soon(plain(&n.to_string())).await.unwrap();
+    }
+    journal.close().await.unwrap();
+    let report = place.verify();
+    assert!(report.is_intact(), "{report:?}");
+    assert_eq!((report.records, report.unsealed, report.later_keys.len()), (records as u64, 0, 1));
+    place
+}
+
+pub(super) fn key_of(place: &Place) -> NoteKey {
     NoteKey::from_text(std::str::from_utf8(&place.bytes("journal.pub")).unwrap().trim_end()).unwrap()
 }
 
@@ -56,8 +73,8 @@ impl<'a> Prefixes<'a> {
         let lines = lines(records);
         let key = key_of(place);
         let file = place.bytes("checkpoints");
-        let sealed: Vec<u64> =
-            note::split(&file).0.into_iter().map(|note| Checkpoint::open(note, &key).unwrap().size).collect();
+        let signed = note::split(&file).0.into_iter().map(|note| Signed::read(note, key.name()).unwrap());
+        let sealed: Vec<u64> = signed.map(|signed| signed.checkpoint.size).collect();
         let mut chain = Chain::new(key.name().strip_prefix(load::ORIGIN));
         let mut before = Vec::new();
         for line in &lines {
@@ -100,7 +117,7 @@ fn feed(chain: &mut Chain, line: &[u8]) {
 
 #[tokio::test]
 async fn every_flipped_bit_of_a_thousand_records_is_found_and_named() {
-    let place = closed(1000).await;
+    let place = rotated(1000).await;
     let records = place.bytes("records.jsonl");
     let prefixes = Prefixes::of(&place, &records);
     assert_eq!(prefixes.lines.len(), 1000);
@@ -125,15 +142,18 @@ async fn every_flipped_bit_of_a_thousand_records_is_found_and_named() {
 
 #[tokio::test]
 async fn every_flipped_bit_of_checkpoints_is_found() {
-    let place = closed(1000).await;
-    let (key, mut file) = (key_of(&place), place.bytes("checkpoints"));
-    assert!(load::checkpoint_faults(&file, &key).is_empty());
-    assert!(note::split(&file).0.len() >= 4);
-    for byte in 0..file.len() {
-        for bit in 0..8 {
-            file[byte] ^= 1 << bit;
-            assert!(!load::checkpoint_faults(&file, &key).is_empty(), "byte {byte} bit {bit}");
-            file[byte] ^= 1 << bit;
+    for place in [closed(6).await, rotated(8).await] {
+        let mut file = place.bytes("checkpoints");
+        assert!(note::split(&file).0.len() >= 3);
+        for byte in 0..file.len() {
+            for bit in 0..8 {
+                file[byte] ^= 1 << bit;
+                place.write("checkpoints", &file);
+                let report = place.verify();
+                assert_eq!(report.status, Status::Tampered, "byte {byte} bit {bit}");
+                assert!(report.faults.iter().all(|fault| fault.file == "checkpoints"), "{report:?}");
+                file[byte] ^= 1 << bit;
+            }
         }
     }
 }
@@ -168,7 +188,12 @@ async fn every_flipped_bit_of_the_other_files_is_found() {
 
 #[tokio::test]
 async fn a_flipped_bit_on_disk_is_named_by_the_verifier_and_keeps_the_journal_shut() {
-    let place = closed(60).await;
+    for place in [closed(60).await, rotated(60).await] {
+        one_flipped_bit(&place);
+    }
+}
+
+fn one_flipped_bit(place: &Place) {
     let records = place.bytes("records.jsonl");
     let lines = lines(&records);
     let mut offset = 0;
@@ -192,35 +217,40 @@ async fn a_flipped_bit_on_disk_is_named_by_the_verifier_and_keeps_the_journal_sh
 
 #[tokio::test]
 async fn dropped_repeated_and_swapped_records_are_named() {
-    let place = closed(40).await;
+    for place in [closed(40).await, rotated(40).await] {
+        other_orders(&place);
+    }
+}
+
+fn other_orders(place: &Place) {
     let records = place.bytes("records.jsonl");
     let lines = lines(&records);
     for at in 0..lines.len() {
         let mut dropped = lines.clone();
         dropped.remove(at);
-        let report = with_records(&place, &dropped);
+        let report = with_records(place, &dropped);
         assert_named(&report, at);
 
         let mut repeated = lines.clone();
         repeated.insert(at, lines[at]);
-        assert_named(&with_records(&place, &repeated), at + 1);
+        assert_named(&with_records(place, &repeated), at + 1);
 
         for other in [at + 1, at + 7] {
             if other < lines.len() {
                 let mut swapped = lines.clone();
                 swapped.swap(at, other);
-                assert_named(&with_records(&place, &swapped), at);
+                assert_named(&with_records(place, &swapped), at);
             }
         }
         let mut moved = lines.clone();
         let line = moved.remove(at);
         moved.push(line);
-        let report = with_records(&place, &moved);
+        let report = with_records(place, &moved);
         assert!(at + 1 == lines.len() || report.faults[0].record == Some(at as u64), "{report:?}");
     }
     let mut last_repeated = lines.clone();
     last_repeated.push(lines[39]);
-    assert_named(&with_records(&place, &last_repeated), 40);
+    assert_named(&with_records(place, &last_repeated), 40);
 }
 
 #[tokio::test]
@@ -324,18 +354,20 @@ async fn links_made_to_fit_do_not_fit_the_checkpoint_and_past_it_are_called_unse
 
 #[tokio::test]
 async fn a_cut_below_a_checkpoint_is_found() {
-    let place = closed(20).await;
-    let records = place.bytes("records.jsonl");
-    let lines = lines(&records);
-    for kept in 1..20 {
-        let report = with_records(&place, &lines[..kept]);
-        assert_named(&report, kept);
-        assert!(report.faults[0].what.contains("missing"), "{report:?}");
+    for place in [closed(20).await, rotated(20).await] {
+        let records = place.bytes("records.jsonl");
+        let lines = lines(&records);
+        for kept in 1..20 {
+            let report = with_records(&place, &lines[..kept]);
+            assert_named(&report, kept);
+            assert!(report.faults[0].what.contains("missing"), "{report:?}");
+            assert_eq!(report.faults.len(), 1, "{report:?}");
+        }
+        let report = with_records(&place, &[]);
+        assert_eq!(report.status, Status::Tampered, "{report:?}");
+        std::fs::remove_file(place.file("records.jsonl")).unwrap();
+        assert_eq!(place.verify().status, Status::Tampered);
     }
-    let report = with_records(&place, &[]);
-    assert_eq!(report.status, Status::Tampered, "{report:?}");
-    std::fs::remove_file(place.file("records.jsonl")).unwrap();
-    assert_eq!(place.verify().status, Status::Tampered);
 }
 
 #[tokio::test]
