@@ -65,8 +65,17 @@ fn what_a_later_version_builds_is_told_apart_from_what_nobody_knows() {
         let text = std::fs::read_to_string(fixture_directory("refuse").join(name)).unwrap();
         one(&text).unwrap_err().iter().map(|fault| fault.kind).collect()
     };
-    for name in ["later-backends", "later-command", "later-output", "later-placeholders", "later-source", "later-types"]
-    {
+    for name in [
+        "later-backends",
+        "later-command",
+        "later-fetch",
+        "later-output",
+        "later-placeholders",
+        "later-reading",
+        "later-scan",
+        "later-source",
+        "later-types",
+    ] {
         let kinds = kinds(&format!("{name}.clad.toml"));
         assert!(kinds.iter().all(|kind| *kind == FaultKind::Unsupported), "{name}: {kinds:?}");
     }
@@ -77,6 +86,48 @@ fn what_a_later_version_builds_is_told_apart_from_what_nobody_knows() {
         ["tools/a.clad.toml:7:2: the table [source] is not supported by this version \
           (hint: built now: [command] and [session])"]
     );
+}
+
+/// Types of the project are read in full also where the tool that uses them needs what is not built.
+#[test]
+fn a_tool_of_project_types_lacks_only_what_is_not_built() {
+    let types = std::fs::read_to_string(fixture_directory("accept").join("toolclad.toml")).unwrap();
+    let tool = |command: &str| {
+        format!(
+            "[tool]\nname = \"probe\"\nversion = \"1.0.0\"\nbinary = \"nikto\"\ndescription = \"d\"\nrisk_tier = \
+             \"medium\"\nhuman_approval = true\n[args.target]\ntype = \"identifier\"\nrequired = true\n[args.port]\ntype = \
+             \"ports\"\ndefault = \"80\"\n[args.level]\ntype = \"severity\"\ndefault = \"low\"\n{command}"
+        )
+    };
+    let load = |command: &str| {
+        let project = project(&[("toolclad.toml", &types), ("tools/probe.clad.toml", &tool(command))]);
+        ToolSet::load(project.path()).map_err(Faults::into_vec)
+    };
+    let template = "[command]\ntemplate = \"nikto -h {target}:{port} {_level_flag}\"\n[command.conditionals.level_flag]\n\
+                    when = \"level != 'low'\"\ntemplate = \"-x {level}\"\n";
+    let faults = load(template).unwrap_err();
+    assert!(faults.iter().all(|fault| fault.kind == FaultKind::Unsupported), "{faults:?}");
+    assert_eq!(faults.len(), 2, "{faults:?}");
+    let tools = load("[command]\nexec = [\"nikto\", \"-h\", \"{target}:{port}\", \"{level}\"]\n").unwrap();
+    let call = |target, port| tools.validate(&request("probe", &[("target", target), ("port", port)]));
+    let effect = call("host_1", "80,8000-8010").unwrap().1.effect;
+    assert_eq!(effect, ValidEffect::Oneshot { argv: argv(&["nikto", "-h", "host_1:80,8000-8010", "low"]) });
+    assert!(call("host_1", "80-").is_err() && call("host 1", "80").is_err() && call("", "80").is_err());
+}
+
+#[test]
+fn what_laxer_rules_let_pass_is_refused_by_a_rule_and_not_only_for_what_is_not_built() {
+    for (name, rule) in [
+        ("lax-fetch", "curl reaches the network"),
+        ("lax-registry", "whois reaches the network"),
+        ("lax-scan", "nmap reaches the network"),
+        ("lax-scan", "{_output_file} would be a path of the host"),
+    ] {
+        let text = std::fs::read_to_string(fixture_directory("refuse").join(format!("{name}.clad.toml"))).unwrap();
+        let faults = one(&text).unwrap_err();
+        let named = faults.iter().any(|fault| fault.kind == FaultKind::Value && fault.to_string().contains(rule));
+        assert!(named, "{name}: {faults:?}");
+    }
 }
 
 #[test]

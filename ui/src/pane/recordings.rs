@@ -53,6 +53,47 @@ const RECORDINGS: &[Recording] = &[
     ("half of a wide character overwritten", (6, 1), "漢字\x1b[1;2Hx", &[" x字"]),
     ("marks join the character before them", (6, 1), "e\u{301}a\u{308}x", &["éäx"]),
     ("repeats", (10, 1), "-\x1b[4bx", &["-----x"]),
+    ("places outside of the screen are its edges", (6, 3), "\x1b[9;9Hx\x1b[Hy\x1b[3;0Hz", &["y", "", "z    x"]),
+    (
+        "moves by a count stop at the edges",
+        (6, 3),
+        "\x1b[2;3Ha\x1b[99Ab\x1b[99Bc\x1b[99Dd\x1b[99Ce",
+        &["   b", "  a", "d   ce"],
+    ),
+    ("lines on and back begin at the left", (4, 3), "ab\x1b[2Ec\x1b[Fd", &["ab", "d", "c"]),
+    (
+        "columns and rows by number and by distance",
+        (6, 3),
+        "\x1b[3Ga\x1b[2db\x1b[6`c\x1b[H\x1b[2e\x1b[2ax",
+        &["  a", "   b c", "  x"],
+    ),
+    ("the screen scrolled up", (3, 3), "a\r\nb\r\nc\x1b[S", &["b", "c", ""]),
+    ("the screen scrolled down", (3, 3), "a\r\nb\r\nc\x1b[2T", &["", "", "a"]),
+    ("a line put into a region", (3, 4), "a\r\nb\r\nc\r\nd\x1b[2;3r\x1b[2;1H\x1b[L", &["a", "", "b", "d"]),
+    ("a line taken out of a region", (3, 4), "a\r\nb\r\nc\r\nd\x1b[2;3r\x1b[2;1H\x1b[M", &["a", "c", "", "d"]),
+    (
+        "outside of its region nothing is put in",
+        (3, 4),
+        "a\r\nb\r\nc\r\nd\x1b[2;3r\x1b[4;1H\x1b[L",
+        &["a", "b", "c", "d"],
+    ),
+    (
+        "places counted from a region's top",
+        (3, 4),
+        "\x1b[2;3r\x1b[?6h\x1b[1;1Hx\x1b[9;1Hy\x1b[?6l\x1b[1;1Hz",
+        &["z", "x", "y", ""],
+    ),
+    ("characters erased in place", (6, 1), "abcdef\x1b[1;2H\x1b[3X", &["a   ef"]),
+    ("all below erased", (4, 3), "aa\r\nbb\r\ncc\x1b[2;1H\x1b[Jx", &["aa", "x", ""]),
+    ("all above erased, the cursor's cell included", (4, 3), "aa\r\nbbb\r\ncc\x1b[2;2H\x1b[1J", &["", "  b", "cc"]),
+    ("erasing everything leaves the cursor", (4, 2), "ab\x1b[2Jc", &["  c", ""]),
+    ("a sequence that is cancelled does nothing", (6, 1), "a\x1b[3\x18b\x1b]0;t\x18c", &["abc"]),
+    ("backspace stops at the left", (6, 1), "\x08\x08ab\x08\x08\x08\x08c", &["cb"]),
+    ("a return on a full line stays on it", (3, 2), "abc\rx", &["xbc", ""]),
+    ("tabs by a count, on and back", (20, 1), "\x1b[2Ix\x1b[Zy", &["                y"]),
+    ("the alignment pattern", (3, 2), "ab\x1b#8", &["EEE", "EEE"]),
+    ("a reset begins anew", (3, 3), "abc\x1b[4h\x1b[2;3r\x1b(0\x1bcq\r\x1b[Cx", &["qx", "", ""]),
+    ("the other way to save a cursor", (6, 2), "ab\x1b[s\x1b[2;1Hcd\x1b[uef", &["abef", "cd"]),
 ];
 
 #[test]
@@ -67,6 +108,33 @@ fn programs_look_as_they_should() {
         let text: Vec<String> = pane.text().iter().map(|row| composed(row)).collect();
         assert_eq!(text, *expected, "{name}");
     }
+}
+
+/// Neither half a sequence nor an overlong form of a control is ever taken for what it could have been.
+#[test]
+fn bytes_that_are_no_text_are_replaced_and_control_nothing() {
+    let shown = |bytes: &[u8]| {
+        let mut pane = Pane::new(20, 2);
+        pane.advance(bytes);
+        (pane.text().join("|"), pane.title().is_some())
+    };
+    for (bytes, kept) in [
+        (&b"a\xffb"[..], "b"),
+        (b"a\xc0\x9b2Jb", "2Jb"),
+        (b"a\xc1\x9b2Jb", "2Jb"),
+        (b"a\xe0\x80\x9b2Jb", "2Jb"),
+        (b"a\xed\xa0\x80b", "b"),
+        (b"a\xf4\x90\x80\x80b", "b"),
+        (b"a\xe2\x82b", "b"),
+        (b"a\xe2\x82\r\nb", "|b"),
+    ] {
+        let (text, titled) = shown(bytes);
+        let middle = text.strip_prefix('a').and_then(|rest| rest.trim_end_matches('|').strip_suffix(kept));
+        assert!(middle.is_some_and(|middle| middle.contains('\u{FFFD}')), "{bytes:x?}: {text:?}");
+        assert!(!titled, "{bytes:x?}");
+    }
+    // A control of eight bits begins nothing.
+    assert_eq!(shown(b"a\x9d0;t\x07b"), ("a0;tb|".to_owned(), false));
 }
 
 #[test]

@@ -47,6 +47,41 @@ fn colours_and_attributes_are_kept_as_far_as_the_terminal_has_them() {
 }
 
 #[test]
+fn attributes_end_one_by_one_and_all_at_once() {
+    let all = Modifier::BOLD | Modifier::ITALIC | Modifier::UNDERLINED | Modifier::REVERSED | Modifier::CROSSED_OUT;
+    let buffer = drawn(&pane(b"\x1b[1;3;4;7;9ma\x1b[22mb\x1b[23mc\x1b[24md\x1b[27me\x1b[29mf\x1b[1;3mg\x1b[mh"), &TRUE);
+    let mut left = all;
+    for (x, ended) in [Modifier::empty(), Modifier::BOLD, Modifier::ITALIC, Modifier::UNDERLINED, Modifier::REVERSED]
+        .into_iter()
+        .enumerate()
+    {
+        left -= ended;
+        assert_eq!(cell(&buffer, x as u16, 0).modifier, left, "{x}");
+    }
+    let later = [5, 6, 7].map(|x| cell(&buffer, x, 0).modifier);
+    assert_eq!(later, [Modifier::empty(), Modifier::BOLD | Modifier::ITALIC, Modifier::empty()]);
+    let colours = drawn(&pane(b"\x1b[92;45ma\x1b[39mb\x1b[49mc\x1b[38;5;16;48;5;255md\x1b[0me"), &TRUE);
+    let colours = [0, 1, 2, 3, 4].map(|x| (cell(&colours, x, 0).fg, cell(&colours, x, 0).bg));
+    let (green, magenta) = (Color::LightGreen, Color::Magenta);
+    let [plain, indexed] = [(Color::Reset, Color::Reset), (Color::Indexed(16), Color::Indexed(255))];
+    assert_eq!(colours, [(green, magenta), (Color::Reset, magenta), plain, indexed, plain]);
+}
+
+#[test]
+fn what_is_erased_or_scrolled_in_takes_the_background() {
+    let rows = |bytes: &[u8]| {
+        let buffer = drawn(&pane(bytes), &TRUE);
+        [0, 1, 2, 3].map(|y| [0, 19].map(|x| cell(&buffer, x, y).bg == Color::Blue))
+    };
+    let (none, both) = ([false; 2], [true; 2]);
+    assert_eq!(rows(b"a\x1b[44m\x1b[K"), [[false, true], none, none, none]);
+    assert_eq!(rows(b"\x1b[2;1H\x1b[44m\x1b[J"), [none, both, both, both]);
+    assert_eq!(rows(b"\x1b[4;1H\x1b[44m\n"), [none, none, none, both]);
+    assert_eq!(rows(b"\x1b[2;1H\x1b[44m\x1b[L"), [none, both, none, none]);
+    assert_eq!(rows(b"\x1b[44m\x1b[2J\x1b[0m\x1b[2;3r\x1b[S"), [both, both, none, both]);
+}
+
+#[test]
 fn a_pane_hides_nothing_that_was_printed() {
     let pane = pane(b"\x1b[8mhid\x1b[0;30;40mtone\x1b[0;31;41m\xe2\x96\x84");
     let buffer = drawn(&pane, &TRUE);
