@@ -5,6 +5,8 @@
 mod support;
 
 use nix::sys::signal::Signal;
+use std::fs;
+use std::path::Path;
 use support::Yard;
 use support::tui::Tui;
 
@@ -13,6 +15,15 @@ fn demo(yard: &Yard, columns: u16, rows: u16) -> Tui {
     let environment: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let folder = yard.root().join("demo");
     Tui::start(&["demo", folder.to_str().unwrap()], &environment, columns, rows)
+}
+
+/// Processes that serve the project in `folder`: its supervisor, launchers and first processes carry its label.
+fn helpers_of(yard: &Yard, folder: &Path) -> Vec<String> {
+    let state = yard.places().project_state(folder);
+    let label = state.file_name().unwrap().to_str().unwrap();
+    let lines =
+        fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " ")).filter(|line| line.contains(label)).collect()
 }
 
 /// Nothing runs any more, so leaving asks nothing.
@@ -30,7 +41,7 @@ fn the_demo_asks_once_publishes_one_file_and_gives_the_terminal_back() {
     assert!(!target.exists());
     workbench.answer("A", |screen| screen.contains("0 waiting"));
     workbench.until("the published file", |screen| screen.contains("269 B ✓") && at_rest(screen));
-    let published = std::fs::read_to_string(&target).unwrap();
+    let published = fs::read_to_string(&target).unwrap();
     assert!(published.starts_with("group,name,orders,units,total\n"));
     workbench.keys("q");
     let ended = workbench.end();
@@ -90,6 +101,25 @@ fn signals_give_the_terminal_back_and_leave_nothing_running() {
         ended.terminal_is_given_back();
         support::verified(&yard.places().journal(&yard.root().join("demo")));
     }
+}
+
+#[test]
+fn a_terminal_that_goes_away_ends_the_program_and_everything_it_runs() {
+    let yard = Yard::bare();
+    let folder = yard.root().join("demo");
+    let mut workbench = demo(&yard, 100, 30);
+    workbench.sees("1 waiting");
+    assert!(!helpers_of(&yard, &folder).is_empty(), "a session lives");
+    workbench.hang_up();
+    assert_eq!(helpers_of(&yard, &folder), Vec::<String>::new());
+    assert!(!folder.join("out/report.csv").exists());
+    support::verified(&yard.places().journal(&folder));
+    // A recording has nothing that runs, and ends all the same.
+    let environment = yard.environment();
+    let environment: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let mut replay = Tui::start(&["replay", "-C", folder.to_str().unwrap()], &environment, 100, 30);
+    replay.sees("replay");
+    replay.hang_up();
 }
 
 #[test]

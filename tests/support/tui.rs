@@ -123,6 +123,23 @@ impl Tui {
         kill(self.pid(), signal).unwrap();
     }
 
+    /// Takes the terminal away, as closing its window does, and waits for the program's end.
+    pub fn hang_up(self) -> ExitStatus {
+        let Self { mut child, mut keyboard, line, output, .. } = self;
+        // The thread that reads the terminal has it open too; it ends with the next bytes that nobody takes.
+        drop(output);
+        keyboard.write_all(b"?").unwrap();
+        drop((keyboard, line));
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < end, "the program goes on without its terminal");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
     /// Waits for the program's end and reads what is left.
     pub fn end(mut self) -> Ended {
         let end = Instant::now() + PATIENCE;

@@ -60,7 +60,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether the journal signs a checkpoint right after it: approvals, judgements, intents, outcomes.
+    /// Whether the journal signs a checkpoint right after it: approvals, intents, outcomes.
     #[must_use]
     pub const fn seals(&self) -> bool {
         match self {
@@ -72,12 +72,14 @@ impl Event {
                 | ApprovalEvent::Refused { .. } => true,
             },
             Self::Call(event) => match event {
-                CallEvent::Authorized { .. }
-                | CallEvent::Recorded { .. }
+                CallEvent::Recorded { .. }
                 | CallEvent::Finished { .. }
                 | CallEvent::Lost {}
                 | CallEvent::InDoubt {} => true,
-                CallEvent::Requested { .. } | CallEvent::Prepared { .. } | CallEvent::Dispatched { .. } => false,
+                CallEvent::Requested { .. }
+                | CallEvent::Prepared { .. }
+                | CallEvent::Authorized { .. }
+                | CallEvent::Dispatched { .. } => false,
             },
             Self::Grant(_) | Self::Journal(_) => true,
             Self::Runtime(event) => matches!(event, RuntimeEvent::Trusted { .. }),

@@ -262,9 +262,11 @@ fn judge(frozen: &Freeze, world: &World) -> Judgement {
     world.policies.judge(&frozen.question())
 }
 
+/// Journals a step that has no effect. Nothing waits for the disk here: whatever comes of the call, its intent, its
+/// question or its end, is recorded behind this step and is waited for.
 async fn note(asked: &Asked, event: CallEvent, world: &World) -> Result<(), Refusal> {
     let entry = Entry { run: Some(asked.run), session: None, call: Some(asked.id), event: Event::Call(event) };
-    world.journal.append(entry).await.map(drop).map_err(|error| error.refusal())
+    world.journal.append_soon(entry).await.map(drop).map_err(|error| error.refusal())
 }
 
 /// Bounds what a caller may send. A request beyond them is cut before it is journaled, and refused.

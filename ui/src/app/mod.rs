@@ -17,7 +17,7 @@ use ratatui::Terminal;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use stockade_protocol::event::{Event, EventEnvelope, EventSource, SessionEvent};
@@ -55,6 +55,9 @@ const BATCH: usize = 256;
 /// How often the reading thread looks whether it should end.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// How long the reading thread may take to see that it should end.
+const PARTING: Duration = Duration::from_millis(1_000);
+
 /// How long the last frame may take once the workbench ends.
 const LAST: Duration = Duration::from_millis(500);
 
@@ -82,27 +85,30 @@ pub fn run<S: Screen>(
 /// The thread that reads the terminal.
 struct Reader {
     stop: Arc<AtomicBool>,
-    thread: thread::JoinHandle<()>,
+    /// Closed by the thread's end.
+    ended: Receiver<()>,
 }
 
 impl Reader {
     fn spawn(sender: Sender<Input>) -> Result<Self, UiError> {
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
+        let (ending, ended) = channel::<()>();
         let reading = move || {
+            let _ending = ending;
             if read(&sender, &flag).is_err() {
                 _ = sender.send(Input::Signal(Ended::HangUp));
             }
         };
-        let thread =
-            thread::Builder::new().name("stockade-reader".to_owned()).spawn(reading).map_err(UiError::Thread)?;
-        Ok(Self { stop, thread })
+        thread::Builder::new().name("stockade-reader".to_owned()).spawn(reading).map_err(UiError::Thread)?;
+        Ok(Self { stop, ended })
     }
 
-    /// Ends the thread, so that what is typed later goes to whoever reads the terminal next.
+    /// Ends the thread, so that what is typed later goes to whoever reads the terminal next. It is not waited for
+    /// without end: on a terminal that has gone away crossterm reads nothing again and again and never comes back.
     fn finish(self) {
         self.stop.store(true, Ordering::Release);
-        _ = self.thread.join();
+        _ = self.ended.recv_timeout(PARTING);
     }
 }
 

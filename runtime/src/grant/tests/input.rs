@@ -14,6 +14,9 @@ fn escape(path: &str, how: Escape) -> GrantError {
     GrantError::Escape { path: path.into(), how }
 }
 
+/// What waits for another's writing, or reads a file of terabytes, takes longer on any machine.
+const AT_ONCE: Duration = Duration::from_secs(10);
+
 #[test]
 fn another_spelling_of_a_path_is_refused_for_inputs_and_outputs() {
     let ground = Ground::new();
@@ -150,7 +153,7 @@ fn what_is_not_a_file_is_answered_at_once() {
     for (path, kind) in cases {
         let begun = Instant::now();
         assert_eq!(ground.read(&[path]).unwrap_err(), GrantError::Kind { path: path.into(), kind });
-        assert!(begun.elapsed() < Duration::from_millis(500), "{path}");
+        assert!(begun.elapsed() < AT_ONCE, "{path}");
     }
     // Devices of the machine itself, reachable without privilege when /dev is the project.
     let devices = Arc::new(ProjectRoot::open(Path::new("/dev"), &[]).unwrap());
@@ -159,7 +162,7 @@ fn what_is_not_a_file_is_answered_at_once() {
         let request = GrantRequest { read: vec![path.into()], create: vec![], max_file_bytes: 4096 };
         let expected = GrantError::Kind { path: path.into(), kind: "character device" };
         assert_eq!(Grants::prepare(&devices, &request).unwrap_err(), expected);
-        assert!(begun.elapsed() < Duration::from_millis(500), "{path}");
+        assert!(begun.elapsed() < AT_ONCE, "{path}");
     }
     ground.read(&["data/input.csv"]).unwrap();
 }
@@ -174,7 +177,7 @@ fn a_huge_or_growing_file_is_read_no_further_than_its_bound() {
     let begun = Instant::now();
     let error = ground.read(&["data/sparse"]).unwrap_err();
     assert_eq!(error, GrantError::TooLarge { path: "data/sparse".into(), limit: 4096 });
-    assert!(begun.elapsed() < Duration::from_millis(500));
+    assert!(begun.elapsed() < AT_ONCE);
 
     let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let grower = {

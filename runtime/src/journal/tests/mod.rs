@@ -10,6 +10,7 @@ mod write;
 use super::*;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use stockade_protocol::digest::Digest;
 use stockade_protocol::event::{CallEvent, EventSource as _, SessionEvent, TurnEvent};
 use stockade_protocol::time::Timestamp;
 use tempfile::TempDir;
@@ -118,7 +119,7 @@ fn plain(text: &str) -> Entry {
 
 /// An entry after which a checkpoint follows.
 fn sealing() -> Entry {
-    let event = CallEvent::Authorized { permitted: true, policies: vec!["a.cedar:1".to_owned()], needs_person: false };
+    let event = CallEvent::Recorded { digest: Digest::of(b"a contract"), receipt: None };
     Entry { call: Some(call()), run: Some(run()), ..Event::Call(event).into() }
 }
 
