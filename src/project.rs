@@ -13,6 +13,16 @@ pub(crate) struct ProjectArg {
     folder: Option<PathBuf>,
 }
 
+/// What a command takes that reads what a project has.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Reading {
+    #[command(flatten)]
+    pub(crate) project: ProjectArg,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 impl ProjectArg {
     pub(crate) fn new(folder: Option<PathBuf>) -> Self {
         Self { folder }

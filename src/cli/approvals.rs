@@ -2,7 +2,7 @@
 
 use crate::exit::{Exit, Failure};
 use crate::link::{Door, Link};
-use crate::project::ProjectArg;
+use crate::project::{ProjectArg, Reading};
 use crate::receipt::{self, Decided};
 use crate::{environment, terminal};
 use serde_json::json;
@@ -23,13 +23,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Commands {
     /// List the calls that wait, oldest first
-    List {
-        #[command(flatten)]
-        project: ProjectArg,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(Reading),
     /// Show one waiting call in full
     Show {
         #[command(flatten)]
@@ -69,7 +63,7 @@ struct Which {
 
 pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
     match args.command {
-        Commands::List { project, json } => list(&project, json).await,
+        Commands::List(Reading { project, json }) => list(&project, json).await,
         Commands::Show { which, json } => {
             let (_, pending) = which.find().await?;
             if json {

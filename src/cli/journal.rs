@@ -4,7 +4,7 @@ use super::history;
 use crate::environment;
 use crate::exit::{Exit, Failure};
 use crate::link::Door;
-use crate::project::ProjectArg;
+use crate::project::{ProjectArg, Reading};
 use crate::signals::asked_to_end;
 use crate::terminal;
 use serde_json::json;
@@ -55,13 +55,7 @@ enum Commands {
         which: Which,
     },
     /// Give the project's journal another key: the old one signs the new one and is given up
-    RotateKey {
-        #[command(flatten)]
-        project: ProjectArg,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    RotateKey(Reading),
 }
 
 #[derive(Debug, clap::Args)]
@@ -117,7 +111,7 @@ pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
             let report = verify::verify(&which.directory()?);
             Ok(tell(&report, which.json))
         }
-        Commands::RotateKey { project, json } => rotate_key(&project.root()?, json),
+        Commands::RotateKey(Reading { project, json }) => rotate_key(&project.root()?, json),
     }
 }
 

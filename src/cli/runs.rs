@@ -3,7 +3,7 @@
 use super::history;
 use crate::environment;
 use crate::exit::{Exit, Failure};
-use crate::project::ProjectArg;
+use crate::project::Reading;
 use crate::terminal;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -22,22 +22,13 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Commands {
     /// List runs, newest last
-    List {
-        #[command(flatten)]
-        project: ProjectArg,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(Reading),
     /// Show one run, event by event
     Show {
         /// The run, or the beginning of its id
         run: String,
         #[command(flatten)]
-        project: ProjectArg,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        reading: Reading,
     },
 }
 
@@ -59,9 +50,9 @@ struct Run {
 }
 
 pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
-    let (project, json, one) = match args.command {
-        Commands::List { project, json } => (project, json, None),
-        Commands::Show { run, project, json } => (project, json, Some(run)),
+    let (Reading { project, json }, one) = match args.command {
+        Commands::List(reading) => (reading, None),
+        Commands::Show { run, reading } => (reading, Some(run)),
     };
     let directory = environment::places()?.journal(&project.root()?);
     let events = history::read(&directory)?;

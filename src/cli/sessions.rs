@@ -2,7 +2,7 @@
 
 use crate::exit::{Exit, Failure};
 use crate::link::{Door, Link};
-use crate::project::ProjectArg;
+use crate::project::{ProjectArg, Reading};
 use crate::terminal;
 use stockade_protocol::command::{Command, Reply, SessionInfo};
 
@@ -15,13 +15,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Commands {
     /// List live sessions
-    List {
-        #[command(flatten)]
-        project: ProjectArg,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(Reading),
     /// End a session: its worker is removed, and output that was not published is discarded
     Close {
         /// The session, or the beginning of its id
@@ -33,7 +27,7 @@ enum Commands {
 
 pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
     match args.command {
-        Commands::List { project, json } => {
+        Commands::List(Reading { project, json }) => {
             let link = Door::cli(&project.root()?)?.join().await?;
             let sessions = match &link {
                 Some(link) => sessions(link).await?,

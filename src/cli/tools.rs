@@ -1,7 +1,7 @@
 //! `stockade tools`: what can be called. Reads files only; nothing is started and no trust is needed.
 
 use crate::exit::{Exit, Failure};
-use crate::project::ProjectArg;
+use crate::project::{ProjectArg, Reading};
 use crate::terminal;
 use serde_json::json;
 use stockade_protocol::request::ToolInfo;
@@ -16,9 +16,9 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Commands {
     /// List every callable tool
-    List(Common),
+    List(Reading),
     /// Check every manifest and show all faults at once
-    Check(Common),
+    Check(Reading),
     /// Print the JSON Schema of a tool's arguments
     Schema {
         /// The tool, as listed
@@ -28,22 +28,13 @@ enum Commands {
     },
 }
 
-#[derive(Debug, clap::Args)]
-struct Common {
-    #[command(flatten)]
-    project: ProjectArg,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     match args.command {
-        Commands::List(Common { project, json }) => {
+        Commands::List(Reading { project, json }) => {
             list(&load(&project)?, json)?;
             Ok(Exit::Done)
         }
-        Commands::Check(Common { project, json }) => check(&project, json),
+        Commands::Check(Reading { project, json }) => check(&project, json),
         Commands::Schema { tool, project } => {
             let infos = load(&project)?.infos();
             let info = infos.iter().find(|info| info.name == tool).ok_or_else(|| {

@@ -1,6 +1,7 @@
 //! Times, sizes and counts as people read them.
 
 use jiff::tz::TimeZone;
+pub use stockade_protocol::text::group_digits as count;
 use stockade_protocol::time::Timestamp;
 
 /// A length of time: `340 ms`, `4.2 s`, `3:05`, `2:00:05`.
@@ -52,20 +53,6 @@ pub fn bytes(bytes: u64) -> String {
     let (whole, tenth) = (value / 1_000, value % 1_000 / 100);
     let name = UNITS.get(unit).copied().unwrap_or_default();
     if whole < 100 { format!("{whole}.{tenth} {name}") } else { format!("{whole} {name}") }
-}
-
-/// A count with its digits in groups of three: `1 204`.
-#[must_use]
-pub fn count(count: u64) -> String {
-    let digits = count.to_string();
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push(' ');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 /// A count and its noun: `1 call`, `2 calls`.

@@ -105,7 +105,7 @@ impl SafeText {
         let mut rest = text;
         while let Some(first) = rest.graphemes(true).next() {
             if fold && let Some((mark, count)) = run(rest) {
-                safe.push(PieceKind::Run, &format!("{mark}×{}", group_digits(count)));
+                safe.push(PieceKind::Run, &format!("{mark}×{}", group_digits(count as u64)));
                 rest = skip_chars(rest, count);
                 continue;
             }
@@ -185,7 +185,9 @@ fn skip_chars(text: &str, count: usize) -> &str {
     text.char_indices().nth(count).map_or("", |(at, _)| text.get(at..).unwrap_or_default())
 }
 
-fn group_digits(count: usize) -> String {
+/// A count with its digits in groups of three: `1 204`.
+#[must_use]
+pub fn group_digits(count: u64) -> String {
     let digits = count.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
