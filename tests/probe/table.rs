@@ -144,7 +144,9 @@ pub(crate) const TABLE: &[Attempt] = &[
     attempt(KERNEL, "secret_memory", "memfd_secret", &["EPERM"], CALLS)
         .control(Control::Lifted(&["allowed", "ENOSYS"])),
     attempt(KERNEL, "bpf", "bpf", &["EPERM"], CALLS).control(Control::Lifted(&["ENOENT"])),
-    attempt(KERNEL, "performance_events", "perf_event_open", &["EPERM"], CALLS).control(Control::Lifted(&["EFAULT"])),
+    // Where `kernel.perf_event_paranoid` is above 2, as on Ubuntu, the kernel says EACCES before it looks at arguments.
+    attempt(KERNEL, "performance_events", "perf_event_open", &["EPERM"], CALLS)
+        .control(Control::Lifted(&["EFAULT", "EACCES"])),
     attempt(KERNEL, "personality", "personality", &["EPERM"], CALLS),
     attempt(KERNEL, "load_kernel", "kexec_load", &["EPERM"], CALLS).control(Control::Lifted(&["EPERM", "ENOSYS"])),
     attempt(KERNEL, "load_module", "finit_module", &["EPERM"], CALLS).control(Control::Lifted(&["EPERM", "ENOSYS"])),
@@ -294,4 +296,6 @@ arguments that lead nowhere. `ENOSYS` and `EAFNOSUPPORT` there mean that this ke
 
 What is not in the table: the total memory of a worker is not limited by this tier, only that of each process, their
 number, and the size of its file systems. `stockade doctor` says so too.
+
+What was seen on the kernels of Debian 12 and Ubuntu 24.04 is in [kernels](kernels.md).
 ";

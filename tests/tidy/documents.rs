@@ -127,7 +127,7 @@ fn said() -> Vec<(String, String)> {
     said.extend(sources().into_iter().map(|source| (source.path, source.comments)));
     let configuration = |path: &String| {
         ["toml", "cedar", "yml", "sh", "py"].iter().any(|ending| path.ends_with(&format!(".{ending}")))
-            || matches!(path.as_str(), ".ci/run" | "tests/run")
+            || matches!(path.as_str(), ".ci/run" | "tests/run" | "tests/kernel/run" | "tests/kernel/guest")
     };
     said.extend(files().into_iter().filter(configuration).filter_map(|path| text(&path).map(|text| (path, text))));
     assert!(said.len() > 80);
