@@ -144,7 +144,7 @@ pub(crate) const TABLE: &[Attempt] = &[
     attempt(KERNEL, "secret_memory", "memfd_secret", &["EPERM"], CALLS)
         .control(Control::Lifted(&["allowed", "ENOSYS"])),
     attempt(KERNEL, "bpf", "bpf", &["EPERM"], CALLS).control(Control::Lifted(&["ENOENT"])),
-    // Where `kernel.perf_event_paranoid` is above 2, as on Ubuntu, the kernel says EACCES before it looks at arguments.
+    // EACCES is what Ubuntu's kernel says, which refuses it to ordinary users before it looks at arguments.
     attempt(KERNEL, "performance_events", "perf_event_open", &["EPERM"], CALLS)
         .control(Control::Lifted(&["EFAULT", "EACCES"])),
     attempt(KERNEL, "personality", "personality", &["EPERM"], CALLS),
