@@ -33,6 +33,16 @@ pub(crate) enum Peer {
     Remote(Client),
 }
 
+impl Peer {
+    /// Whether it can still be asked.
+    pub(crate) fn is_open(&self) -> bool {
+        match self {
+            Self::Local(_) => true,
+            Self::Remote(client) => client.is_open(),
+        }
+    }
+}
+
 impl Serve for Peer {
     async fn command(&self, caller: &Caller, command: Command) -> Reply {
         match self {

@@ -18,11 +18,13 @@ use crate::run::{self, Claim, Invocations, Runs, Worked};
 use crate::sandbox::{Boundary, BoundaryOptions, SandboxError};
 use crate::session::{Control, Sessions};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stockade_protocol::command::{Command, Reply};
 use stockade_protocol::digest::Digest;
-use stockade_protocol::event::{CallEvent, Event, EventSource as _, JournalEvent, RunOutcome, RuntimeEvent};
+use stockade_protocol::event::{
+    CallEvent, Event, EventEnvelope, EventSource as _, JournalEvent, RunOutcome, RuntimeEvent,
+};
 use stockade_protocol::ids::{CallId, Principal, PrincipalKind, RunId, SessionId};
 use stockade_protocol::limits;
 use stockade_protocol::refusal::{Authority, Refusal, RefusalCode};
@@ -182,6 +184,7 @@ impl Runtime {
             lock: Arc::new(lock),
         };
         let runtime = Self { inner: Arc::new(inner) };
+        tokio::spawn(end_with_journal(Arc::downgrade(&runtime.inner), runtime.inner.world.journal.failed()));
         runtime.announce(&options).await?;
         Ok(runtime)
     }
@@ -225,6 +228,12 @@ impl Runtime {
         self.inner.world.journal.events()
     }
 
+    /// Resolves when the journal stopped accepting records because it could not be written, and never otherwise. Every
+    /// run has been told to end then, and nothing more is begun: only [`Self::stop`] is left to do.
+    pub fn failed(&self) -> impl Future<Output = JournalError> + Send + use<> {
+        self.inner.world.journal.failed()
+    }
+
     /// Where the journal is.
     #[must_use]
     pub fn journal_path(&self) -> &std::path::Path {
@@ -253,8 +262,11 @@ impl Runtime {
         runs.end_all(runs.close(), world, "stockade was ended").await;
         let removal = world.boundary.stop().await;
         let stopped = Event::Runtime(RuntimeEvent::Stopped {});
-        world.journal.append(Entry { run: None, session: None, call: None, event: stopped }).await?;
-        world.journal.close().await?;
+        let stopped = world.journal.append(Entry { run: None, session: None, call: None, event: stopped }).await;
+        // One that has failed is let go too, for the start that repairs it.
+        let closed = world.journal.close().await;
+        stopped?;
+        closed?;
         Ok(removal)
     }
 
@@ -436,7 +448,11 @@ impl Runtime {
             Command::OpenRun { title } => self.open_run(caller, &title).await.map(|run| Reply::Started { run: run.id }),
             Command::EndRun { run } => self.end_run(caller, run).await.map(done),
             Command::ListTools => Ok(Reply::Tools { tools: world.tools.infos() }),
-            Command::ListApprovals => Ok(Reply::Approvals { pending: world.approvals.pending().await }),
+            // An empty list would say that nothing was asked.
+            Command::ListApprovals => match world.journal.failure() {
+                Some(failure) => Err(failure.refusal()),
+                None => Ok(Reply::Approvals { pending: world.approvals.pending().await }),
+            },
             Command::Decide { receipt } => {
                 person(caller)?;
                 world.approvals.decide(receipt).await.map(done)
@@ -470,10 +486,19 @@ impl Runtime {
             Command::Events { from, max, wait_ms } => {
                 let events = self.events();
                 if wait_ms > 0 && events.len() <= from {
-                    let changed = events.changed(from);
-                    drop(tokio::time::timeout(Duration::from_millis(wait_ms.min(60_000)), changed).await);
+                    tokio::select! {
+                        _more = events.changed(from) => {}
+                        _failure = world.journal.failed() => {}
+                        () = tokio::time::sleep(Duration::from_millis(wait_ms.min(60_000))) => {}
+                    }
                 }
-                let pulled = events.pull(from, usize::try_from(max.min(4_096)).unwrap_or(4_096));
+                // Whoever follows must not wait for what will never come.
+                let failure = world.journal.failure();
+                let mut pulled = events.pull(from, usize::try_from(max.min(4_096)).unwrap_or(4_096));
+                pulled.truncate(fitting(&pulled));
+                if let (true, Some(failure)) = (pulled.is_empty(), failure) {
+                    return Err(failure.refusal());
+                }
                 Ok(Reply::Events { events: pulled.iter().map(|event| (**event).clone()).collect() })
             }
             Command::Status => Ok(self.status().await),
@@ -546,6 +571,39 @@ impl Serve for Runtime {
         runs.end_all(runs.abandon(caller.connection), world, "its client went away").await;
         world.sessions.release(caller.connection).await;
     }
+}
+
+/// How many of these fit in one answer; always one, so that whoever follows gets on.
+fn fitting(events: &[Arc<EventEnvelope>]) -> usize {
+    let mut bytes = Length(0);
+    let fits = events.iter().take_while(|event| {
+        // An event that has no JSON form was not recorded.
+        serde_json::to_writer(&mut bytes, event.as_ref()).is_ok() && bytes.0 <= limits::EVENTS_BYTES
+    });
+    fits.count().max(1)
+}
+
+/// Counts what is written to it.
+struct Length(usize);
+
+impl std::io::Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Ends everything once the journal has failed: what cannot be recorded does not go on.
+async fn end_with_journal(inner: Weak<Inner>, failed: impl Future<Output = JournalError>) {
+    let failure = failed.await;
+    let Some((runs, world)) = inner.upgrade().map(|inner| (Arc::clone(&inner.runs), Arc::clone(&inner.world))) else {
+        return;
+    };
+    runs.end_all(runs.open_now(), &world, &failure.to_string()).await;
 }
 
 /// What process lists show and leftovers are found by: the name of the project's state directory.

@@ -64,9 +64,6 @@ impl Connect for Way {
     }
 
     fn is_open(&self, runtime: &Peer) -> bool {
-        match runtime {
-            Peer::Local(_) => true,
-            Peer::Remote(client) => client.is_open(),
-        }
+        runtime.is_open()
     }
 }

@@ -61,6 +61,11 @@ pub(crate) async fn show(link: Link) -> Result<Exit, Failure> {
         Peer::Local(runtime) => {
             let events = runtime.events();
             let (told, watched) = (sender.clone(), events.clone());
+            let (failed, say) = (runtime.failed(), sender.clone());
+            tasks.spawn(async move {
+                let failure = failed.await;
+                let _ = say.send(Input::Failed(failure.to_string()));
+            });
             tasks.spawn(async move {
                 let mut seen = 0;
                 while let Some(count) = watched.changed(seen).await {
@@ -220,10 +225,21 @@ impl Mirror {
         let wait_ms = u64::try_from(WAIT.as_millis()).unwrap_or(u64::MAX);
         loop {
             let command = Command::Events { from: self.len(), max: 512, wait_ms };
-            let Reply::Events { events } = peer.command(&caller, command).await else {
-                // The runtime has ended, and with it the project's terminals.
-                let _ = told.send(Input::Signal(Signal::HangUp));
-                return;
+            let events = match peer.command(&caller, command).await {
+                Reply::Events { events } => events,
+                // The runtime is there, and says why there will be no more.
+                Reply::Refused { refusal }
+                    if (refusal.code, refusal.authority) == (RefusalCode::Unavailable, Authority::Journal)
+                        && peer.is_open() =>
+                {
+                    let _ = told.send(Input::Failed(refusal.reason));
+                    return;
+                }
+                _ => {
+                    // The runtime has ended, and with it the project's terminals.
+                    let _ = told.send(Input::Signal(Signal::HangUp));
+                    return;
+                }
             };
             if events.is_empty() {
                 continue;

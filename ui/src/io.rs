@@ -41,6 +41,8 @@ pub enum Input {
         /// The answer.
         reply: Reply,
     },
+    /// The runtime's journal could not be written, for this reason: everything was ended and nothing more is begun.
+    Failed(String),
     /// The program was asked to end. The loop ends after delivering it.
     Signal(Ended),
 }

@@ -140,6 +140,8 @@ pub struct Workbench {
     pub(crate) over: Option<Over>,
     /// Something to say in the footer until the next key.
     pub(crate) notice: Option<String>,
+    /// Why the journal could not be written and everything was ended. Said until the end.
+    pub(crate) failed: Option<String>,
     pub(crate) next_id: u64,
     pub(crate) asked: BTreeMap<u64, About>,
     /// Terminal sizes asked for.
@@ -197,6 +199,7 @@ impl Workbench {
             reason: None,
             over: None,
             notice: None,
+            failed: None,
             next_id: 1,
             asked: BTreeMap::new(),
             sizes: BTreeMap::new(),
@@ -318,6 +321,9 @@ impl Workbench {
         let Some(desk) = &self.desk else { return Gate::Off(Off::Settled) };
         if self.replay.is_some() {
             return Gate::Off(Off::Replay);
+        }
+        if self.failed.is_some() {
+            return Gate::Off(Off::Settled);
         }
         let waits = self.live.waiting().iter().find(|approval| approval.call == desk.call);
         if waits.is_none_or(|approval| self.tick >= approval.expires) {

@@ -62,6 +62,10 @@ impl Screen for Workbench {
                 self.answered(id, reply);
                 Vec::new()
             }
+            Input::Failed(why) => {
+                self.failed = Some(why);
+                Vec::new()
+            }
             Input::Journal | Input::Written | Input::Signal(_) => return Vec::new(),
         };
         self.bump();

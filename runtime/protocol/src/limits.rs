@@ -49,6 +49,8 @@ pub const OUTPUT_CHUNK_BYTES: usize = 16 * 1024;
 pub const FRAME_BYTES: usize = 8 * 1024 * 1024;
 /// Largest frame a runtime sends on the control socket, bytes: a result with all its streams full of escapes fits.
 pub const REPLY_BYTES: usize = 64 * 1024 * 1024;
+/// Bytes of events in one answer, when they are more than one: all of them can be sent.
+pub const EVENTS_BYTES: usize = 16 * 1024 * 1024;
 /// Connections to one runtime's control socket at once.
 pub const CONNECTIONS: usize = 64;
 /// Requests in progress on one control connection; further ones are not read until one is answered.

@@ -1,6 +1,7 @@
 //! The journal's directory, held open, and the places its bytes go to.
 
 use super::error::JournalError;
+use crate::ports::Sink;
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RenameFlags};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -20,14 +21,6 @@ pub(super) const LOCK: &str = "lock";
 pub(super) const TORN: &str = "torn-";
 /// What the names of files that are not finished end with.
 const UNFINISHED: &str = ".new";
-
-/// Where a journal's bytes go. One call of `write` is one write of the system: a short one is reported as such.
-pub(super) trait Sink: Send {
-    /// Appends bytes; returns how many were taken.
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize>;
-    /// Returns when everything written is durable.
-    fn sync(&mut self) -> std::io::Result<()>;
-}
 
 impl Sink for File {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

@@ -34,14 +34,13 @@ pub use output::OutputStream;
 
 use crate::ports::Ports;
 use crate::redact::Redactor;
-use files::Sink;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use stockade_protocol::event::{Event, EventEnvelope};
 use stockade_protocol::ids::{CallId, RunId, SessionId};
 use stockade_protocol::limits::{JOURNAL_QUEUE, JOURNAL_QUEUE_BYTES, RECORD_BYTES};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use writer::{Message, Prepared};
 
 /// What is to be recorded: an event and what it belongs to. The writer adds the number, the time and the link.
@@ -86,6 +85,7 @@ struct Shared {
     room: Arc<Semaphore>,
     redactor: Redactor,
     events: JournalEvents,
+    failure: watch::Receiver<Option<String>>,
     dir: PathBuf,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -109,17 +109,8 @@ impl Journal {
     /// [`JournalError::Busy`] when another writer has it; [`JournalError::Tampered`] when it does not verify;
     /// [`JournalError::Key`] and [`JournalError::WrongKey`] when the key cannot be used; others when the disk fails.
     pub fn open(dir: &Path, key: &Path, redactor: Redactor, ports: Ports) -> Result<(Self, Opened), JournalError> {
-        Self::open_through(dir, key, redactor, ports, |records, checkpoints| (records, checkpoints))
-    }
-
-    fn open_through(
-        dir: &Path,
-        key: &Path,
-        redactor: Redactor,
-        ports: Ports,
-        wrap: impl FnOnce(Box<dyn Sink>, Box<dyn Sink>) -> (Box<dyn Sink>, Box<dyn Sink>),
-    ) -> Result<(Self, Opened), JournalError> {
-        let (writer, events, opened) = open::open(dir, key, &ports, wrap)?;
+        let (writer, events, opened) = open::open(dir, key, &ports)?;
+        let failure = writer.poison.subscribe();
         drop(ports);
         let (queue, receiver) = mpsc::channel(JOURNAL_QUEUE);
         let timer = tokio::runtime::Builder::new_current_thread()
@@ -135,6 +126,7 @@ impl Journal {
             room: Arc::new(Semaphore::new(JOURNAL_QUEUE_BYTES)),
             redactor,
             events,
+            failure,
             dir: dir.to_owned(),
             thread: Mutex::new(Some(thread)),
         };
@@ -204,6 +196,28 @@ impl Journal {
         self.shared.events.clone()
     }
 
+    /// Why it stopped accepting records, if it did.
+    #[must_use]
+    pub fn failure(&self) -> Option<JournalError> {
+        self.shared.failure.borrow().clone().map(|why| JournalError::Poisoned { why })
+    }
+
+    /// Resolves when it stops accepting records because it could not be written, and never otherwise. Waiting does not
+    /// keep it open.
+    pub fn failed(&self) -> impl Future<Output = JournalError> + Send + use<> {
+        let mut failure = self.shared.failure.clone();
+        async move {
+            let why = match failure.wait_for(Option::is_some).await {
+                Ok(why) => why.clone(),
+                Err(_closed) => None,
+            };
+            match why {
+                Some(why) => JournalError::Poisoned { why },
+                None => std::future::pending().await,
+            }
+        }
+    }
+
     /// Its directory.
     #[must_use]
     pub fn dir(&self) -> &Path {
@@ -243,19 +257,10 @@ pub struct Rotated {
 /// # Errors
 /// [`JournalError::Unreadable`] when there is no journal; others as [`Journal::open`], [`JournalError::Busy`] among them.
 pub fn rotate_key(dir: &Path, key: &Path, ports: &Ports) -> Result<Rotated, JournalError> {
-    rotate_key_through(dir, key, ports, |records, checkpoints| (records, checkpoints))
-}
-
-fn rotate_key_through(
-    dir: &Path,
-    key: &Path,
-    ports: &Ports,
-    wrap: impl FnOnce(Box<dyn Sink>, Box<dyn Sink>) -> (Box<dyn Sink>, Box<dyn Sink>),
-) -> Result<Rotated, JournalError> {
     if !exists(dir) {
         return Err(JournalError::none(dir));
     }
-    let (mut writer, _, _) = open::open(dir, key, ports, wrap)?;
+    let (mut writer, _, _) = open::open(dir, key, ports)?;
     let old = writer.key.hex();
     let next = key::make_next(key, ports)?;
     let record = writer.rotate(next)?;

@@ -3,13 +3,13 @@
 
 use super::error::JournalError;
 use super::events::{self, JournalEvents};
-use super::files::{CHECKPOINTS, Dir, PUBLIC_KEY, RECORDS, Sink, TORN};
+use super::files::{CHECKPOINTS, Dir, PUBLIC_KEY, RECORDS, TORN};
 use super::load::{self, Loaded, ORIGIN, Torn};
 use super::note::NoteKey;
 use super::record;
 use super::writer::Writer;
 use super::{Opened, key, prepare};
-use crate::ports::Ports;
+use crate::ports::{Ports, SinkKind};
 use ed25519_dalek::SigningKey;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -23,7 +23,6 @@ pub(super) fn open(
     path: &Path,
     key_path: &Path,
     ports: &Ports,
-    wrap: impl FnOnce(Box<dyn Sink>, Box<dyn Sink>) -> (Box<dyn Sink>, Box<dyn Sink>),
 ) -> Result<(Writer, JournalEvents, Opened), JournalError> {
     let dir = Dir::open_own(path)?;
     let lock = dir.lock()?;
@@ -42,11 +41,10 @@ pub(super) fn open(
         if created { create(&dir, &loaded, &secret, ports)? } else { existing(&loaded, &secret, key_path, ports)? };
     let (records_file, checkpoints_file) = (dir.append(RECORDS)?, dir.append(CHECKPOINTS)?);
     dir.sync()?;
-    let (records_sink, checkpoints_sink) = wrap(Box::new(records_file), Box::new(checkpoints_file));
     let (publisher, events) = events::list(records);
     let mut writer = Writer {
-        records: records_sink,
-        checkpoints: checkpoints_sink,
+        records: ports.sink(SinkKind::Records, Box::new(records_file)),
+        checkpoints: ports.sink(SinkKind::Checkpoints, Box::new(checkpoints_file)),
         secret,
         key,
         journal,
@@ -55,7 +53,7 @@ pub(super) fn open(
         publisher,
         ports: ports.clone(),
         lock,
-        poison: None,
+        poison: tokio::sync::watch::channel(None).0,
         waiting_since: None,
         last_group: 0,
         last_sync: std::time::Duration::ZERO,

@@ -6,11 +6,10 @@
 use super::chain::Chain;
 use super::error::JournalError;
 use super::events::Publisher;
-use super::files::Sink;
 use super::note::{Checkpoint, NoteKey};
 use super::record::{self, Places, Position};
 use super::{prepare, rotation};
-use crate::ports::Ports;
+use crate::ports::{Ports, Sink};
 use ed25519_dalek::SigningKey;
 use std::fs::File;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use stockade_protocol::event::{Event, EventEnvelope, JournalEvent};
 use stockade_protocol::limits::{
     CHECKPOINT_RECORDS, JOURNAL_DURABLE_MS, JOURNAL_GROUP_BYTES, JOURNAL_QUEUE, RECORD_BYTES,
 };
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 /// An entry ready to be written: redacted, and its body in canonical form.
@@ -65,7 +64,7 @@ pub(super) struct Writer {
     /// Held for as long as this writes.
     pub(super) lock: File,
     /// Why nothing is accepted any more.
-    pub(super) poison: Option<String>,
+    pub(super) poison: watch::Sender<Option<String>>,
     /// When the first record that is not durable yet was written.
     pub(super) waiting_since: Option<Instant>,
     /// How many records were written together last.
@@ -215,12 +214,17 @@ impl Writer {
     }
 
     fn check_poison(&self) -> Result<(), JournalError> {
-        self.poison.as_ref().map_or(Ok(()), |why| Err(JournalError::Poisoned { why: why.clone() }))
+        self.poison.borrow().as_ref().map_or(Ok(()), |why| Err(JournalError::Poisoned { why: why.clone() }))
     }
 
     fn poison(&mut self, why: String) -> JournalError {
         self.waiting_since = None;
-        JournalError::Poisoned { why: self.poison.get_or_insert(why).clone() }
+        self.poison.send_if_modified(|poison| {
+            let first = poison.is_none();
+            poison.get_or_insert(why);
+            first
+        });
+        JournalError::Poisoned { why: self.poison.borrow().clone().unwrap_or_default() }
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), JournalError> {

@@ -181,6 +181,11 @@ impl Runs {
         state.runs.values().filter(|run| run.connection == Some(connection)).cloned().collect()
     }
 
+    /// All runs.
+    pub(crate) fn open_now(&self) -> Vec<Arc<Run>> {
+        self.lock().runs.values().cloned().collect()
+    }
+
     /// All runs. No more are opened.
     pub(crate) fn close(&self) -> Vec<Arc<Run>> {
         let mut state = self.lock();

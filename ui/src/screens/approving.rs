@@ -409,3 +409,19 @@ fn a_card_put_away_keeps_waiting() {
     assert!(bench.keys("w").text().contains("2 of 2"));
     assert_eq!(decided(&bench), []);
 }
+
+#[test]
+fn a_journal_that_failed_is_said_at_every_size_and_nothing_is_decided_any_more() {
+    for size in [(40, 10), (80, 24), (120, 40)] {
+        let mut bench = Bench::seeing(&one(drop_card()), size);
+        bench.keys("w").wait(1_200);
+        bench.input(Input::Failed("no space left on device".to_owned()));
+        bench.wait(5_000).keys("A\n");
+        assert_eq!(decided(&bench), [], "{size:?}");
+        let text = bench.text();
+        assert!(text.contains("everything was ended: no space left"), "{size:?}: {text}");
+        if size.0 >= 80 {
+            assert!(text.contains("JOURNAL FAILED"), "{size:?}: {text}");
+        }
+    }
+}

@@ -22,9 +22,13 @@ pub(super) fn draw(model: &Workbench, area: Rect, buffer: &mut Buffer) -> Option
         line.draw(buffer, area.x, area.y, width);
         return Some(Position::new(x, area.y));
     }
-    let line = match &model.notice {
-        Some(notice) => Line::new().gap(1).outside(notice, ink.theme.accent, ink).fit(width, ink),
-        None => {
+    let line = match (&model.failed, &model.notice) {
+        (Some(why), _) => Line::new()
+            .own(" everything was ended: ", ink.theme.danger)
+            .outside(why, ink.theme.danger, ink)
+            .fit(width, ink),
+        (None, Some(notice)) => Line::new().gap(1).outside(notice, ink.theme.accent, ink).fit(width, ink),
+        (None, None) => {
             // What the approve key does stands in the card; here it is named only while it works.
             let armed = model.gate() == Gate::Armed;
             let mut bindings = footer(&model.contexts());

@@ -155,6 +155,9 @@ fn unenforced(model: &Workbench) -> Segment {
 fn journal(model: &Workbench) -> Segment {
     let (journal, ink) = (&model.projection().journal, &model.ink);
     let now = model.now();
+    if model.failed.is_some() {
+        return Segment(vec![Line::new().own("JOURNAL FAILED", ink.theme.danger)]);
+    }
     if journal.records == 0 {
         return Segment(vec![Line::new().own("journal empty", ink.theme.dim), Line::new()]);
     }

@@ -243,8 +243,8 @@ async fn a_crash_at_any_moment_of_creation_leaves_what_can_be_opened() {
 #[tokio::test]
 async fn a_crash_at_any_write_leaves_a_prefix_that_holds_everything_acknowledged() {
     let place = Place::new();
-    let (sinks, log) = super::sink::logged();
-    let (journal, _) = Journal::open_through(&place.dir(), &place.key(), Redactor::standard(), ports(), sinks).unwrap();
+    let (ports, log) = super::sink::logged();
+    let (journal, _) = Journal::open(&place.dir(), &place.key(), Redactor::standard(), ports).unwrap();
     for n in 0..12 {
         let entry = if n % 4 == 3 { sealing() } else { plain(&format!("{n}")) };
         if n % 3 == 0 { journal.append_soon(entry).await } else { journal.append(entry).await }.unwrap();

@@ -5,6 +5,7 @@ use super::tamper::{closed, key_of, rotated};
 use super::*;
 use crate::journal::verify::Status;
 use crate::journal::writer::{Prepared, Writer};
+use crate::ports::{Sink, SinkKind};
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use proptest::prelude::*;
 use stockade_protocol::digest::{parse_hex, to_hex};
@@ -27,7 +28,7 @@ fn hex(key: &SigningKey) -> String {
 async fn writer() -> (Place, Writer) {
     let place = Place::new();
     place.open().close().await.unwrap();
-    let (writer, _, _) = open::open(&place.dir(), &place.key(), &ports(), |a, b| (a, b)).unwrap();
+    let (writer, _, _) = open::open(&place.dir(), &place.key(), &ports()).unwrap();
     (place, writer)
 }
 
@@ -345,11 +346,11 @@ async fn a_crash_at_any_moment_of_a_rotation_leaves_a_journal_that_opens_with_on
     let before = place.crashed();
     let rotated = {
         let (of, shots) = (place.clone(), shots.clone());
-        let watch = move |inner, name| -> Box<dyn Sink> {
+        let watch = move |kind, inner| -> Box<dyn Sink> {
+            let name = if kind == SinkKind::Records { "records.jsonl" } else { "checkpoints" };
             Box::new(Watched { inner, name, of: of.clone(), shots: shots.clone() })
         };
-        let wrap = |records, checkpoints| (watch(records, "records.jsonl"), watch(checkpoints, "checkpoints"));
-        rotate_key_through(&place.dir(), &place.key(), &ports(), wrap).unwrap()
+        rotate_key(&place.dir(), &place.key(), &ports().journal_through(watch)).unwrap()
     };
     let mut shots = std::mem::take(&mut *shots.lock().unwrap());
     assert!(shots.len() > 20, "{}", shots.len());

@@ -1,7 +1,7 @@
 //! A disk that fails: no answer without durability, no record after a failure, and a repair by the next start.
 
 use super::*;
-use crate::journal::files::Sink;
+use crate::ports::{Sink, SinkKind};
 use std::io;
 use tokio::sync::watch;
 
@@ -95,25 +95,21 @@ impl Sink for Logged {
     }
 }
 
-type Sinks = (Box<dyn Sink>, Box<dyn Sink>);
-type Wrap = Box<dyn FnOnce(Box<dyn Sink>, Box<dyn Sink>) -> Sinks>;
-
 /// Sinks that count and fail; only those of the records are counted.
-pub(super) fn logged() -> (Wrap, Log) {
+pub(super) fn logged() -> (Ports, Log) {
     let (sender, receiver) = watch::channel(0);
     let log = Log { syncs: receiver, failure: Arc::default(), durable: Arc::default(), writes: Arc::default() };
-    let given = log.clone();
-    let wrap = move |records, checkpoints| -> Sinks {
-        let sink = |inner, syncs| Box::new(Logged { inner, log: given.clone(), syncs, written: 0 });
-        (sink(records, Some(Arc::new(sender))), sink(checkpoints, None))
+    let (given, sender) = (log.clone(), Arc::new(sender));
+    let through = move |kind, inner| -> Box<dyn Sink> {
+        let syncs = (kind == SinkKind::Records).then(|| sender.clone());
+        Box::new(Logged { inner, log: given.clone(), syncs, written: 0 })
     };
-    (Box::new(wrap), log)
+    (ports().journal_through(through), log)
 }
 
 fn open_logged(place: &Place) -> (Journal, Log) {
-    let (sinks, log) = logged();
-    let opened = Journal::open_through(&place.dir(), &place.key(), Redactor::standard(), ports(), sinks).unwrap();
-    (opened.0, log)
+    let (ports, log) = logged();
+    (Journal::open(&place.dir(), &place.key(), Redactor::standard(), ports).unwrap().0, log)
 }
 
 #[tokio::test]

@@ -330,8 +330,8 @@ async fn another_key_does_not_open_it_nor_is_a_lost_one_made_anew() {
 async fn what_was_appended_soon_is_durable_soon_without_more_traffic() {
     // The last clone's drop would sync as well; here the sync must come by itself.
     let place = Place::new();
-    let (sinks, log) = super::sink::logged();
-    let (journal, _) = Journal::open_through(&place.dir(), &place.key(), Redactor::standard(), ports(), sinks).unwrap();
+    let (ports, log) = super::sink::logged();
+    let (journal, _) = Journal::open(&place.dir(), &place.key(), Redactor::standard(), ports).unwrap();
     let before = log.syncs();
     journal.append_soon(plain("soon")).await.unwrap();
     tokio::time::timeout(Duration::from_secs(10), log.wait_for_syncs(before + 1)).await.unwrap();
