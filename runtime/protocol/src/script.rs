@@ -29,6 +29,18 @@ pub enum Why {
         /// The ASCII sign it looks like.
         like: char,
     },
+    /// Every letter of it is of another script, and each looks like a Latin one.
+    Imitates {
+        /// The Latin word it reads like.
+        like: String,
+        /// The form that name servers see.
+        ascii: String,
+    },
+    /// It holds letters that are written from right to left: a terminal may draw them, and what stands beside them, in
+    /// another order.
+    RightToLeft,
+    /// There is more like this than is told.
+    More,
 }
 
 impl fmt::Display for Lookalike {
@@ -37,21 +49,32 @@ impl fmt::Display for Lookalike {
         match &self.why {
             Why::MixedScripts { ascii } => write!(f, "{word} mixes scripts: {ascii}"),
             Why::Sign { sign, like } => write!(f, "\\u{{{:04X}}} looks like {like}", u32::from(*sign)),
+            Why::Imitates { like, ascii } => write!(f, "{word} is not Latin and reads like {like}: {ascii}"),
+            Why::RightToLeft => {
+                write!(f, "{word} is written right to left: it and what is beside it may be shown in another order")
+            }
+            Why::More => write!(f, "more of it looks like something else"),
         }
     }
 }
 
-/// Most findings returned of one text; more would not be read.
+/// Most findings told of one text; more would not be read, so one that only says so stands for the rest.
 pub const FINDINGS: usize = 16;
 
-/// The words and signs of a text that look like others, in order, at most [`FINDINGS`].
+/// The words and signs of a text that look like others, in order, at most [`FINDINGS`] and one that says that
+/// there are more.
 #[must_use]
 pub fn lookalikes(text: &str) -> Vec<Lookalike> {
     let mut found: Vec<Lookalike> = Vec::new();
     for word in text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '.' | '-' | '_'))) {
+        let ascii = || word.split('.').map(ascii_label).collect::<Vec<_>>().join(".");
         if word.split('.').any(is_mixed) {
-            let ascii = word.split('.').map(ascii_label).collect::<Vec<_>>().join(".");
-            push(&mut found, Lookalike { word: word.to_owned(), why: Why::MixedScripts { ascii } });
+            push(&mut found, Lookalike { word: word.to_owned(), why: Why::MixedScripts { ascii: ascii() } });
+        } else if let Some(like) = imitated(word) {
+            push(&mut found, Lookalike { word: word.to_owned(), why: Why::Imitates { like, ascii: ascii() } });
+        }
+        if word.chars().any(is_right_to_left) {
+            push(&mut found, Lookalike { word: word.to_owned(), why: Why::RightToLeft });
         }
     }
     for sign in text.chars() {
@@ -63,9 +86,11 @@ pub fn lookalikes(text: &str) -> Vec<Lookalike> {
 }
 
 fn push(found: &mut Vec<Lookalike>, new: Lookalike) {
-    if found.len() < FINDINGS && !found.contains(&new) {
-        found.push(new);
+    if found.len() > FINDINGS || found.contains(&new) {
+        return;
     }
+    let why = if found.len() == FINDINGS { Why::More } else { new.why };
+    found.push(Lookalike { word: new.word, why });
 }
 
 #[derive(PartialEq, Eq, Clone, Copy)]
@@ -74,6 +99,9 @@ enum Script {
     Greek,
     Cyrillic,
     Armenian,
+    Cherokee,
+    Coptic,
+    Lisu,
     Other,
 }
 
@@ -86,6 +114,9 @@ fn script(c: char) -> Option<Script> {
         0x370..=0x3FF | 0x1F00..=0x1FFF => Script::Greek,
         0x400..=0x52F | 0x1C80..=0x1C8F | 0x2DE0..=0x2DFF | 0xA640..=0xA69F => Script::Cyrillic,
         0x530..=0x58F => Script::Armenian,
+        0x13A0..=0x13FF | 0xAB70..=0xABBF => Script::Cherokee,
+        0x2C80..=0x2CFF => Script::Coptic,
+        0xA4D0..=0xA4FF => Script::Lisu,
         _ => Script::Other,
     })
 }
@@ -102,18 +133,86 @@ fn is_mixed(label: &str) -> bool {
     })
 }
 
+/// Cyrillic, Greek and Armenian letters, each before the Latin one it looks like.
+const TWINS: &str = "аaеeоoрpсcуyхxѕsіiјjһhԁdԛqԝwӏlкkпnтtмmвbгrАAВBЕEЅSІIЈJКKМMНHОOРPСCТTУYХXҮYӀIԌGԚQԜW\
+                     αaνvοoρpιiκkυuχxγyΑAΒBΕEΖZΗHΙIΚKΜMΝNΟOΡPΤTΥYΧXօoսuոnհhցgզqՕOՏSԼL";
+
+/// The Latin word that a word reads like of which some label has no letter that is Latin, and only such as look so.
+fn imitated(word: &str) -> Option<String> {
+    let twin = |letter: char| {
+        let mut twins = TWINS.chars();
+        std::iter::from_fn(|| Some((twins.next()?, twins.next()?)))
+            .find_map(|(of, like)| (of == letter).then_some(like))
+    };
+    let label = |label: &str| -> Option<String> {
+        label.chars().map(|c| if c.is_ascii() && !c.is_alphabetic() { Some(c) } else { twin(c) }).collect()
+    };
+    let imitates = |text: &&str| text.chars().any(char::is_alphabetic) && label(text).is_some();
+    word.split('.').find(imitates)?;
+    Some(word.split('.').map(|text| label(text).unwrap_or_else(|| text.to_owned())).collect::<Vec<_>>().join("."))
+}
+
+/// Letters and digits of scripts that are written from right to left.
+const fn is_right_to_left(c: char) -> bool {
+    matches!(c as u32, 0x590..=0x8FF | 0xFB1D..=0xFDFF | 0xFE70..=0xFEFC | 0x1_0800..=0x1_0FFF | 0x1_E800..=0x1_EFFF)
+}
+
 /// The ASCII sign that a sign outside ASCII imitates.
 fn ascii_twin(c: char) -> Option<char> {
+    let nth = |text: &str, at: u32| text.chars().nth(at as usize);
     match u32::from(c) {
         code @ 0xFF01..=0xFF5E => char::from_u32(code - 0xFEE0),
-        0x2215 | 0x2044 | 0x29F8 => Some('/'),
-        0x2216 | 0x29F5 | 0x29F9 => Some('\\'),
+        code @ 0x1_D400..=0x1_D6A3 => {
+            nth("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", (code - 0x1_D400) % 52)
+        }
+        code @ 0x1_D7CE..=0x1_D7FF => nth("0123456789", (code - 0x1_D7CE) % 10),
+        code @ 0x2160..=0x217F => match code & 0xF {
+            0x0 => nth("Ii", (code >> 4) & 1),
+            0x4 => nth("Vv", (code >> 4) & 1),
+            0x9 => nth("Xx", (code >> 4) & 1),
+            0xC => nth("Ll", (code >> 4) & 1),
+            0xD => nth("Cc", (code >> 4) & 1),
+            0xE => nth("Dd", (code >> 4) & 1),
+            0xF => nth("Mm", (code >> 4) & 1),
+            _ => None,
+        },
+        code @ 0x2768..=0x2775 => nth("()()<><><>[]{}", code - 0x2768),
+        0x2102 => Some('C'),
+        0x210A | 0x0261 => Some('g'),
+        0x210B..=0x210D => Some('H'),
+        0x210E => Some('h'),
+        0x2110 | 0x2111 => Some('I'),
+        0x2112 => Some('L'),
+        0x2113 => Some('l'),
+        0x2115 => Some('N'),
+        0x2119 | 0x211A => nth("PQ", u32::from(c) - 0x2119),
+        0x211B..=0x211D => Some('R'),
+        0x2124 => Some('Z'),
+        0x212A => Some('K'),
+        0x212F => Some('e'),
+        0x2134 | 0x1D0F => Some('o'),
+        0x0131 | 0x0269 | 0x2139 => Some('i'),
+        0x0251 => Some('a'),
+        0x1D04 => Some('c'),
+        0x1D20..=0x1D22 => nth("vwz", u32::from(c) - 0x1D20),
+        0x2215 | 0x2044 | 0x29F8 | 0x2571 | 0x1735 => Some('/'),
+        0x2216 | 0x29F5 | 0x29F9 | 0x2572 => Some('\\'),
         0x2024 => Some('.'),
-        0x2236 | 0xA789 => Some(':'),
+        0x201A => Some(','),
+        0x2236 | 0xA789 | 0x0589 | 0x05C3 | 0x02D0 => Some(':'),
         0x037E => Some(';'),
-        0x2223 | 0x01C0 => Some('|'),
-        0x2010..=0x2012 | 0x2212 => Some('-'),
+        0x2223 | 0x01C0 | 0x2502 | 0x2758 => Some('|'),
+        0x01C3 => Some('!'),
+        0x2010..=0x2013 | 0x2212 | 0x02D7 => Some('-'),
         0x02CB | 0x1FEF => Some('`'),
+        0x2018 | 0x2019 | 0x201B | 0x2032 | 0x02B9 | 0x02BC | 0x02C8 => Some('\''),
+        0x201C | 0x201D | 0x201F | 0x2033 | 0x02BA => Some('"'),
+        0x2039 | 0x02C2 => Some('<'),
+        0x203A | 0x02C3 => Some('>'),
+        0x2217 | 0x204E | 0x066D => Some('*'),
+        0x223C | 0x02DC => Some('~'),
+        0x02C6 => Some('^'),
+        0x066A => Some('%'),
         _ => None,
     }
 }
@@ -211,8 +310,36 @@ mod tests {
     }
 
     #[test]
+    fn a_word_of_another_script_that_reads_like_a_latin_one_is_named() {
+        let sosa = "\u{0441}\u{043e}\u{0441}\u{0430}.com";
+        assert_eq!(
+            shown(&format!("curl {sosa}")),
+            [format!("{sosa} is not Latin and reads like coca.com: xn--80a1aib.com")]
+        );
+        for (text, like) in [("rm\u{1d5ba}", 'a'), ("paypa\u{217c}", 'l'), ("\u{1d7d6}", '8'), ("\u{2018}x", '\'')] {
+            assert!(shown(text).iter().any(|found| found.ends_with(&format!("looks like {like}"))), "{text}");
+        }
+        assert!(shown("\u{13a1}m").first().is_some_and(|found| found.contains("mixes scripts")));
+    }
+
+    #[test]
+    fn letters_that_a_terminal_may_draw_in_another_order_are_named() {
+        let found = shown("cp \u{05d0}1 2\u{05d1} out");
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found.iter().all(|found| found.contains("right to left")), "{found:?}");
+    }
+
+    #[test]
+    fn findings_beyond_the_bound_are_said_to_be_there() {
+        let many: String = (0xFF01..=0xFF5E).filter_map(char::from_u32).collect();
+        let found = shown(&many);
+        assert_eq!(found.len(), FINDINGS + 1);
+        assert_eq!(found.last().map(String::as_str), Some("more of it looks like something else"));
+    }
+
+    #[test]
     fn ordinary_text_of_one_script_is_left_alone() {
-        for text in ["curl https://paypal.com", "привет мир", "שלום", "漢字 kana かな", "naïve café", "λόγος"]
+        for text in ["curl https://paypal.com", "привет мир", "漢字 kana かな", "naïve café", "λόγος", "a-b_1.2"]
         {
             assert_eq!(shown(text), Vec::<String>::new(), "{text}");
         }

@@ -116,7 +116,9 @@ impl SafeText {
     }
 
     fn push_grapheme(&mut self, grapheme: &str) {
-        if grapheme.chars().all(|c| !is_hidden(c)) && grapheme.width() > 0 && grapheme.len() <= GRAPHEME_BYTES {
+        let marks = grapheme.chars().filter(|c| unicode_width::UnicodeWidthChar::width(*c) == Some(0)).count();
+        let small = grapheme.len() <= GRAPHEME_BYTES && marks <= GRAPHEME_MARKS;
+        if grapheme.chars().all(|c| !is_hidden(c)) && grapheme.width() > 0 && small {
             self.push(PieceKind::Plain, grapheme);
             return;
         }
@@ -167,6 +169,9 @@ impl fmt::Display for SafeText {
 /// A grapheme longer than this many bytes (a cell loaded with combining marks) is taken apart and shown as escapes.
 const GRAPHEME_BYTES: usize = 32;
 
+/// So is one with more marks than any script writes on one letter: they would be drawn over the rows beside it.
+const GRAPHEME_MARKS: usize = 4;
+
 /// Shortest run that is folded.
 const RUN: usize = 4;
 
@@ -210,8 +215,8 @@ pub fn is_hidden(c: char) -> bool {
             0x00A0 | 0x00AD | 0x034F | 0x061C | 0x070F | 0x115F | 0x1160 | 0x1680 | 0x17B4 | 0x17B5 | 0x180B..=0x180F
             | 0x0600..=0x0605 | 0x06DD | 0x08E2
             | 0x2000..=0x200F | 0x2028..=0x202F | 0x205F..=0x206F | 0x2800 | 0x3000 | 0x3164
-            | 0xE000..=0xF8FF | 0xFE00..=0xFE0F | 0xFEFF | 0xFFA0 | 0xFFF0..=0xFFFB | 0xFFFE | 0xFFFF
-            | 0x110BD | 0x110CD | 0x13430..=0x1343F | 0x1BCA0..=0x1BCA3 | 0x1D173..=0x1D17A
+            | 0xE000..=0xF8FF | 0xFE00..=0xFE0F | 0xFEFF | 0xFFA0 | 0xFFF0..=0xFFFC | 0xFFFE | 0xFFFF
+            | 0x110BD | 0x110CD | 0x13430..=0x1343F | 0x1BCA0..=0x1BCA3 | 0x1D159 | 0x1D173..=0x1D17A
             | 0xE0000..=0xE0FFF | 0xF0000..=0x10FFFF)
         || code & 0xFFFE == 0xFFFE
 }
@@ -238,6 +243,13 @@ mod tests {
             assert_eq!(safe.to_string(), text);
             assert_eq!(safe.hidden(), 0);
         }
+    }
+
+    #[test]
+    fn a_pile_of_marks_is_taken_apart_and_what_scripts_write_is_not() {
+        let pile = format!("a{}", "\u{0334}".repeat(5));
+        assert_eq!((SafeText::line(&pile).hidden(), SafeText::line(&pile).width()), (5, 1 + 5 * 8));
+        assert_eq!(SafeText::line("ế क्ष्म्य שָׁ").hidden(), 0);
     }
 
     #[test]

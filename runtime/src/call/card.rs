@@ -3,7 +3,7 @@
 use stockade_protocol::card::{Card, Field};
 use stockade_protocol::contract::{Contract, Demand, Effect, FileContract};
 use stockade_protocol::digest::Digest;
-use stockade_protocol::script::lookalikes;
+use stockade_protocol::script::{Lookalike, Why, lookalikes};
 use stockade_protocol::text::SafeText;
 
 /// Builds the card. `reason` is what the caller says; `policies` are those that permit with a person's approval.
@@ -126,7 +126,10 @@ fn warnings(facts: &[Field], claims: &[Field]) -> Vec<String> {
             let plural = if hidden == 1 { "character" } else { "characters" };
             warnings.push(format!("{hidden} hidden {plural} in {}, shown as \\u{{…}}", field.label));
         }
-        for found in field.lines.iter().flat_map(|line| lookalikes(line)) {
+        // Words of the caller are prose, whose quotes and dashes imitate nothing that runs.
+        let prose = claims.contains(field);
+        let tells = |found: &Lookalike| !prose || !matches!(found.why, Why::Sign { .. });
+        for found in field.lines.iter().flat_map(|line| lookalikes(line)).filter(tells) {
             warnings.push(format!("{}: {found}", field.label));
         }
     }

@@ -4,7 +4,7 @@ use crate::text::{count, plural};
 use crate::view::ink::{Ink, Line, columns};
 use ratatui::style::{Modifier, Style};
 use stockade_protocol::card::{Card, Field};
-use stockade_protocol::script::lookalikes;
+use stockade_protocol::script::{Why, lookalikes};
 use stockade_protocol::text::{PieceKind, SafeText};
 use unicode_segmentation::UnicodeSegmentation as _;
 
@@ -107,7 +107,7 @@ fn field(rows: &mut Vec<CardRow>, field: &Field, width: usize, labels: usize, cl
         } else {
             wrap(rows, atoms(value, theme.text, ink), width, &head, &rest);
         }
-        notes(rows, value, width, &gutter().pad_to(gutter().width() + margin), ink);
+        notes(rows, value, claim, width, &gutter().pad_to(gutter().width() + margin), ink);
     }
     if field.label == "command" && !claim {
         size(rows, field, width, ink);
@@ -115,7 +115,7 @@ fn field(rows: &mut Vec<CardRow>, field: &Field, width: usize, labels: usize, cl
 }
 
 /// What was made visible in a value, and which words look like others.
-fn notes(rows: &mut Vec<CardRow>, value: &str, width: usize, margin: &Line, ink: &Ink) {
+fn notes(rows: &mut Vec<CardRow>, value: &str, claim: bool, width: usize, margin: &Line, ink: &Ink) {
     let hidden = SafeText::line(value).hidden();
     let mut note = |text: String| {
         let first = margin.clone().own(ink.glyphs.waiting, ink.theme.wait).gap(1);
@@ -125,7 +125,8 @@ fn notes(rows: &mut Vec<CardRow>, value: &str, width: usize, margin: &Line, ink:
     if hidden > 0 {
         note(format!("{} made visible", plural(hidden as u64, "hidden character")));
     }
-    for found in lookalikes(value) {
+    // As on the runtime's list: a claim is prose, whose quotes and dashes imitate nothing.
+    for found in lookalikes(value).into_iter().filter(|found| !claim || !matches!(found.why, Why::Sign { .. })) {
         note(found.to_string());
     }
 }
