@@ -5,8 +5,16 @@ use serde::Serialize;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use stockade_protocol::text::{SafeText, is_hidden};
 
-/// Prints text, line by line, each made drawable.
+/// Prints one line. A line end in what it quotes is shown, so that no name or reason can add a line of its own.
 pub(crate) fn say(text: impl AsRef<str>) {
+    let mut out = std::io::stdout().lock();
+    // Whoever reads may have had enough.
+    let _ = writeln!(out, "{}", SafeText::line(text.as_ref()));
+    let _ = out.flush();
+}
+
+/// Prints text that has several lines, such as a tool's output, each made drawable.
+pub(crate) fn say_lines(text: impl AsRef<str>) {
     let mut out = std::io::stdout().lock();
     for line in SafeText::lines(text.as_ref()) {
         // Whoever reads may have had enough.
@@ -15,8 +23,13 @@ pub(crate) fn say(text: impl AsRef<str>) {
     let _ = out.flush();
 }
 
-/// Prints text beside the output: hints and progress.
+/// Prints one line beside the output: hints and progress.
 pub(crate) fn note(text: impl AsRef<str>) {
+    let _ = writeln!(std::io::stderr().lock(), "{}", SafeText::line(text.as_ref()));
+}
+
+/// Prints text that has several lines beside the output.
+pub(crate) fn note_lines(text: impl AsRef<str>) {
     let mut err = std::io::stderr().lock();
     for line in SafeText::lines(text.as_ref()) {
         let _ = writeln!(err, "{line}");

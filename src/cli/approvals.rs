@@ -153,8 +153,8 @@ fn seconds_left(pending: &Pending) -> u64 {
 
 /// All of the text, exactly: what is signed is its digest.
 fn show(pending: &Pending) {
-    terminal::say(pending.card.text().trim_end());
-    terminal::say(format!("\ncall     {}\ncontract {}", pending.call, pending.contract));
+    terminal::say_lines(pending.card.text().trim_end());
+    terminal::say_lines(format!("\ncall     {}\ncontract {}", pending.call, pending.contract));
     terminal::say(format!("{} s left", seconds_left(pending)));
 }
 

@@ -108,7 +108,8 @@ async fn check(link: &Link, request: ToolCallRequest, form: Form) -> Result<Exit
             (true, false) => "permitted",
             (false, _) => "denied",
         };
-        terminal::say(format!("digest   {digest}\ndecision {decision}\npolicies {}", policies.join(", ")));
+        terminal::say_lines(format!("digest   {digest}\ndecision {decision}"));
+        terminal::say(format!("policies {}", policies.join(", ")));
     }
     match refusal {
         Some(refusal) if form == Form::Json => Ok(refusal.code.into()),
@@ -148,14 +149,14 @@ fn tell(result: &CallResult, form: Form) -> Exit {
     match form {
         Form::Json => terminal::json(result),
         Form::Raw => terminal::raw(result.output.as_bytes()),
-        Form::Text if !result.output.is_empty() => terminal::say(result.output.trim_end_matches('\n')),
+        Form::Text if !result.output.is_empty() => terminal::say_lines(result.output.trim_end_matches('\n')),
         Form::Text => {}
     }
     if form == Form::Json {
         return exit;
     }
     if !result.stderr.is_empty() {
-        terminal::note(result.stderr.trim_end_matches('\n'));
+        terminal::note_lines(result.stderr.trim_end_matches('\n'));
     }
     if result.output_truncated {
         terminal::note("The output was cut at its limit.");

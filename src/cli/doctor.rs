@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Args) -> Exit {
         let word = if usable { "usable" } else { "not usable" };
         terminal::say(format!("native: {word}"));
         sandbox.iter().for_each(tell);
-        terminal::say("\nstockade's own files");
+        terminal::say_lines("\nstockade's own files");
         own.iter().for_each(tell);
     }
     match (usable, private) {
@@ -47,7 +47,7 @@ fn tell(check: &Check) {
     terminal::say(format!("  {mark}  {}: {}", check.name, check.what));
     for (label, text) in [("why:", &check.cause), ("run:", &check.cure)] {
         if !text.is_empty() {
-            terminal::say(format!("           {label} {text}"));
+            terminal::say_lines(format!("           {label} {text}"));
         }
     }
 }

@@ -137,7 +137,8 @@ async fn approve(
 fn tell(envelope: &EventEnvelope) {
     match &envelope.event {
         Event::Turn(TurnEvent::ModelReplied { text, .. }) if !text.raw().is_empty() => {
-            terminal::say(format!("agent: {}", text.raw()));
+            // Every line of it is marked as the agent's: none can pass for one of stockade's own.
+            text.raw().lines().for_each(|line| terminal::say(format!("agent: {line}")));
         }
         Event::Call(CallEvent::Finished { result }) => {
             let what = result.refusal.as_ref().map_or_else(|| "done".to_owned(), ToString::to_string);

@@ -120,6 +120,6 @@ fn tell(faults: &Faults, as_json: bool) {
             .collect();
         terminal::json(&json!({ "faults": listed }));
     } else {
-        terminal::say(faults.to_string());
+        terminal::say_lines(faults.to_string());
     }
 }
