@@ -8,6 +8,7 @@ mod support;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 use stockade_protocol::command::{Command, Reply};
 use stockade_protocol::digest::Digest;
@@ -329,6 +330,10 @@ async fn an_output_that_is_not_as_declared_is_not_published() {
          'save nothing') : ;;\n\
          'save large') head -c 5000 /dev/zero > out/result.txt ;;\n\
          'save link') rm -f out/result.txt; ln -s /etc/passwd out/result.txt ;;\n\
+         'save dir') rm -f out/result.txt; mkdir out/result.txt; echo x > out/result.txt/x ;;\n\
+         'save sparse') truncate -s 1T out/result.txt ;;\n\
+         'save setuid') echo x > out/result.txt; chmod 6777 out/result.txt ;;\n\
+         'save twice') echo x > out/result.txt; ln out/result.txt /tmp/other; echo y >> /tmp/other; sleep 600 9>>/tmp/other & ;;\n\
          'save other') echo x > out/other.txt; echo y > out/result ;;\n\
          'save exact') head -c 4096 /dev/zero > out/result.txt ;;",
     );
@@ -337,6 +342,10 @@ async fn an_output_that_is_not_as_declared_is_not_published() {
         ("save nothing", false),
         ("save large", false),
         ("save link", false),
+        ("save dir", false),
+        ("save sparse", false),
+        ("save setuid", true),
+        ("save twice", true),
         ("save other", false),
         ("save exact", true),
     ] {
@@ -348,7 +357,11 @@ async fn an_output_that_is_not_as_declared_is_not_published() {
         let there = fs::read_dir(yard.root().join("out")).unwrap().count();
         assert_eq!(there, usize::from(published), "{command}: {result:?}");
         if published {
-            assert_eq!((result.refusal.as_ref(), result.execution), (None, Execution::SessionFinalized));
+            assert_eq!((result.refusal.as_ref(), result.execution), (None, Execution::SessionFinalized), "{command}");
+            let file = yard.root().join("out/result.txt");
+            let there = fs::metadata(&file).unwrap();
+            assert_eq!((there.mode() & 0o7777, there.nlink()), (0o644, 1), "{command}");
+            assert_eq!(Digest::of(fs::read(&file).unwrap()), result.created_files[0].sha256, "{command}");
         } else {
             assert_eq!(code(&result), Some(RefusalCode::Unpublished), "{command}: {result:?}");
             assert_eq!((result.file_publication, result.created_files.len()), (FilePublication::Unpublished, 0));
@@ -540,5 +553,30 @@ async fn only_one_line_waits_behind_another() {
         }
     }
     assert!(counts.0 >= 2 && counts.0 + counts.1 == 10, "{counts:?}");
+    stop(&runtime).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_come_in_answers_that_can_be_sent_however_large_they_are() {
+    let yard = Yard::new();
+    oneshot(&yard, "head -c 4000000 /dev/zero | tr '\\0' x; head -c 4000000 /dev/zero | tr '\\0' y >&2\n");
+    let runtime = yard.start().await;
+    for _ in 0..9 {
+        assert_eq!(call(&runtime, &person(), None, request("once", &[])).await.refusal, None);
+    }
+    let all = records(&runtime);
+    let (mut from, mut answers) = (0, 0);
+    while from < all.len() as u64 {
+        let reply = runtime.command(&person(), Command::Events { from, max: 512, wait_ms: 0 }).await;
+        assert!(serde_json::to_vec(&reply).unwrap().len() < limits::REPLY_BYTES);
+        let Reply::Events { events } = reply else { panic!() };
+        assert!(!events.is_empty(), "whoever follows gets on");
+        for event in events {
+            assert_eq!((event.seq, &event), (from, all[usize::try_from(from).unwrap()].as_ref()));
+            from += 1;
+        }
+        answers += 1;
+    }
+    assert!(answers > 1, "there was enough to need several answers");
     stop(&runtime).await;
 }
