@@ -61,8 +61,8 @@ read = ["bin/{name}.sh", "{{file}}"]
     yard.write(&format!("bin/{name}.sh"), script);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_secret_on_any_way_in_is_neither_recorded_nor_told() {
+/// A project in which everything speaks of the secret.
+fn leaking() -> Yard {
     let (secret, yard) = (secret(), Yard::new());
     let (first, second) = secret.split_at(11);
     tool(&yard, "loud", &format!("printf '{first}'; sleep 0.2; printf '{second}\\n'; echo {secret} >&2\n"), "", false);
@@ -82,7 +82,12 @@ async fn a_secret_on_any_way_in_is_neither_recorded_nor_told() {
         + &format!("\n[[turn]]\nsay = \"The key is {secret}\"\n");
     yard.write("agents/helper.toml", &script);
     yard.write("data/in.txt", &format!("token: {secret}\n"));
+    yard
+}
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_on_any_way_in_is_neither_recorded_nor_told() {
+    let (secret, yard) = (secret(), leaking());
     let runtime = yard.start().await;
     let mut told: Vec<Reply> = Vec::new();
     let mut results: Vec<CallResult> = Vec::new();
