@@ -9,7 +9,7 @@ use stockade_runtime::StartError;
 use stockade_runtime::approval::KeyError;
 use stockade_runtime::control::ControlError;
 use stockade_runtime::journal::JournalError;
-use stockade_runtime::project::{LockError, ProjectError, TrustError};
+use stockade_runtime::project::{LockError, PlaceError, ProjectError, TrustError};
 
 /// The exit statuses, the same for every command. `docs/command-line.md` holds the same table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl Failure {
     }
 
     pub(crate) fn why(mut self, why: impl fmt::Display) -> Self {
-        self.why = why.to_string();
+        self.why = in_words(&why.to_string());
         self
     }
 
@@ -123,6 +123,7 @@ impl Failure {
     /// A reply that has no place after this command.
     pub(crate) fn out_of_place() -> Self {
         Self::new(Exit::Internal, "the runtime gave an answer that does not belong to the question")
+            .why("it may be another version")
             .next("use the same stockade on both sides")
     }
 }
@@ -150,40 +151,103 @@ impl From<Refusal> for Failure {
     }
 }
 
+/// Without the numbers and symbols of the system's errors ("EACCES", "os error 13"), beside which the same is said in
+/// words.
+pub(crate) fn in_words(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(" (os error ") {
+        let (before, after) = rest.split_at(at);
+        let digits = after.trim_start_matches(" (os error ").trim_start_matches(|c: char| c.is_ascii_digit());
+        out.push_str(before);
+        match digits.strip_prefix(')') {
+            Some(after) => rest = after,
+            None => {
+                out.push_str(" (os error ");
+                rest = after.get(" (os error ".len()..).unwrap_or_default();
+            }
+        }
+    }
+    out.push_str(rest);
+    let is_symbol = |word: &str| {
+        word.len() > 2
+            && word.starts_with('E')
+            && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
+    };
+    let parts = out.split(": ").collect::<Vec<_>>();
+    parts.iter().filter(|part| !is_symbol(part)).copied().collect::<Vec<_>>().join(": ")
+}
+
+/// What to do about one of stockade's own places.
+const PLACES: &str = "`stockade doctor` looks at stockade's own places; XDG_CONFIG_HOME, XDG_STATE_HOME and XDG_RUNTIME_DIR \
+                      move them";
+
 impl From<ProjectError> for Failure {
     fn from(error: ProjectError) -> Self {
-        let exit = match error {
-            ProjectError::NotAProject { .. } | ProjectError::NotText { .. } => Exit::Usage,
-            ProjectError::Unfit { .. }
-            | ProjectError::Unreadable { .. }
-            | ProjectError::Faults(_)
-            | ProjectError::Changed => Exit::Denied,
+        let (exit, next) = match error {
+            ProjectError::NotAProject { .. } => {
+                (Exit::Usage, "name a project with -C DIR, or make one with `stockade init`")
+            }
+            ProjectError::NotText { .. } => (Exit::Usage, "move the project to a path that is text"),
+            ProjectError::Unfit { .. } => {
+                (Exit::Denied, "put a plain file or folder of the project's own in its place")
+            }
+            ProjectError::Unreadable { .. } => (Exit::Denied, "make it readable for you, then try again"),
+            ProjectError::Faults(_) => (Exit::Denied, "mend the files named above"),
+            ProjectError::Changed => (Exit::Denied, "try again when nothing changes them"),
         };
-        Self::new(exit, "the project cannot be opened").why(error)
+        Self::new(exit, "the project cannot be opened").why(error).next(next)
     }
 }
 
 impl From<TrustError> for Failure {
     fn from(error: TrustError) -> Self {
-        Self::new(Exit::Denied, "it is not known whether you trust this project").why(error)
+        let next = match error {
+            TrustError::Place(_) | TrustError::File { .. } => PLACES,
+            TrustError::Damaged { .. } => "repair or remove it, then trust your projects again: stockade trust DIR",
+        };
+        Self::new(Exit::Denied, "it is not known whether you trust this project").why(error).next(next)
     }
 }
 
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
-        Self::new(Exit::Internal, "it is not known whether another stockade has this project open").why(error)
+        Self::new(Exit::Internal, "it is not known whether another stockade has this project open")
+            .why(error)
+            .next(PLACES)
+    }
+}
+
+impl From<PlaceError> for Failure {
+    fn from(error: PlaceError) -> Self {
+        Self::new(Exit::Internal, "a place of stockade's own cannot be used").why(error).next(PLACES)
     }
 }
 
 impl From<KeyError> for Failure {
     fn from(error: KeyError) -> Self {
-        Self::new(Exit::Internal, "your approver's key cannot be used").why(error)
+        let next = match error {
+            KeyError::Io { .. } => PLACES,
+            KeyError::Exposed { .. } | KeyError::Malformed { .. } => "remove it: a new key is made when one is needed",
+        };
+        Self::new(Exit::Internal, "your approver's key cannot be used").why(error).next(next)
     }
 }
 
 impl From<ControlError> for Failure {
     fn from(error: ControlError) -> Self {
-        Self::new(Exit::Internal, "the runtime that has the project open cannot be asked").why(error)
+        let next = match error {
+            ControlError::Place(error) => return error.into(),
+            ControlError::NoRuntime { .. } => "start one: stockade DIR",
+            ControlError::InTheWay { .. } => "remove it, then try again",
+            ControlError::Stranger { .. } | ControlError::Socket { .. } => PLACES,
+            ControlError::Refused { .. } => "use the same stockade, and the same account, on both sides",
+            ControlError::Silent => "look for its process, and end it",
+            ControlError::Lost { .. } | ControlError::Frame(_) => {
+                "`stockade journal tail` shows what was recorded before; then try again"
+            }
+        };
+        Self::new(Exit::Internal, "the runtime that has the project open cannot be asked").why(error).next(next)
     }
 }
 
@@ -191,9 +255,11 @@ impl From<JournalError> for Failure {
     fn from(error: JournalError) -> Self {
         let exit = match error {
             JournalError::Tampered { .. } => Exit::Unverified,
+            JournalError::Unreadable { .. } => Exit::Usage,
             _ => Exit::Internal,
         };
-        Self::new(exit, "the journal cannot be used").why(error)
+        let next = error.next();
+        Self::new(exit, "the journal cannot be used").why(error).next(next)
     }
 }
 
@@ -213,9 +279,12 @@ impl From<StartError> for Failure {
             StartError::Untrusted { .. } => {
                 Self::new(Exit::Denied, WHAT).why(error).next("`stockade trust` shows its state and asks")
             }
-            StartError::Lock(_) | StartError::Place(_) | StartError::Busy | StartError::Grant(_) => {
-                Self::new(Exit::Internal, WHAT).why(error)
-            }
+            StartError::Lock(error) => error.into(),
+            StartError::Place(error) => error.into(),
+            StartError::Busy => Self::new(Exit::Internal, WHAT).why(error).next("join it, or end it, then try again"),
+            StartError::Grant(error) => Self::new(Exit::Internal, WHAT)
+                .why(error)
+                .next("make the project's folder usable for you, then try again"),
         }
     }
 }
@@ -269,6 +338,23 @@ mod tests {
         assert_eq!(of_run(RunOutcome::Failed, [Expired]), Exit::Unapproved);
         assert_eq!(of_run(RunOutcome::Failed, [Denied]), Exit::Failed);
         assert_eq!(of_run(RunOutcome::Timeout, [Expired]), Exit::Failed);
+    }
+
+    #[test]
+    fn the_systems_numbers_and_symbols_are_left_out_and_nothing_else() {
+        for (given, said) in [
+            ("x: Permission denied (os error 13)", "x: Permission denied"),
+            ("EACCES: Permission denied", "Permission denied"),
+            ("a: ENOENT: not there (os error 2); b (os error 17)", "a: not there; b"),
+            ("(os error) (os error x) (os error 1", "(os error) (os error x) (os error 1"),
+            ("ELF: E: Ex: E 1: x", "E: Ex: E 1: x"),
+            ("", ""),
+        ] {
+            assert_eq!(in_words(given), said, "{given}");
+        }
+        for error in [2, 13, 17, 20, 28].map(std::io::Error::from_raw_os_error) {
+            assert!(!in_words(&error.to_string()).contains("os error"), "{error}");
+        }
     }
 
     #[test]

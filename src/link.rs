@@ -118,6 +118,7 @@ impl Door {
             }
             if Instant::now() > until {
                 return Err(Failure::new(Exit::Internal, "another stockade has this project open and does not answer")
+                    .why("it has the project's lock, but its socket is not there")
                     .next("end it, or wait until it has started"));
             }
             tokio::time::sleep(LOOK).await;

@@ -38,19 +38,24 @@ impl ProjectArg {
         if let Some(folder) = &self.folder {
             let root = folder.canonicalize().map_err(|error| unusable(folder, &error))?;
             return match is_project(&root) {
-                true => Ok(root),
-                false => Err(unusable(folder, &format!("it has no {CONFIGURATION_FILE}"))),
+                Ok(true) => Ok(root),
+                Ok(false) => Err(unusable(folder, &format!("it has no {CONFIGURATION_FILE}"))),
+                Err(error) => Err(unusable(folder, &error)),
             };
         }
         let here = std::env::current_dir().and_then(|here| here.canonicalize());
         let here = here.map_err(|error| unusable(Path::new("."), &error))?;
-        let nearest = here.ancestors().find(|folder| is_project(folder)).map(Path::to_owned);
+        let nearest = here.ancestors().find(|folder| is_project(folder).unwrap_or(false)).map(Path::to_owned);
         nearest.ok_or_else(|| unusable(&here, &format!("neither it nor a folder above it has a {CONFIGURATION_FILE}")))
     }
 }
 
-fn is_project(folder: &Path) -> bool {
-    folder.join(CONFIGURATION_FILE).symlink_metadata().is_ok()
+fn is_project(folder: &Path) -> std::io::Result<bool> {
+    match folder.join(CONFIGURATION_FILE).symlink_metadata() {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether a question about trust may be put to the person now.

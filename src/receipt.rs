@@ -33,7 +33,9 @@ pub(crate) fn life_ms(root: &std::path::Path) -> u64 {
 /// Signs the answer.
 pub(crate) fn sign(key: &ApproverKey, decided: Decided, life_ms: u64) -> Result<Receipt, Failure> {
     if decided.reason.as_ref().is_some_and(|reason| reason.len() > REASON_BYTES) {
-        return Err(Failure::new(Exit::Usage, format!("the reason is longer than {REASON_BYTES} bytes")));
+        return Err(Failure::new(Exit::Usage, format!("the reason is longer than {REASON_BYTES} bytes"))
+            .why("all of it is signed and shown")
+            .next("give a shorter one"));
     }
     let ports = Ports::system();
     let time = ports.now();
@@ -49,5 +51,9 @@ pub(crate) fn sign(key: &ApproverKey, decided: Decided, life_ms: u64) -> Result<
         expires: time.plus_ms(life_ms),
         nonce: to_hex(&ports.random()),
     };
-    key.sign(body).map_err(|error| Failure::new(Exit::Internal, "the receipt could not be signed").why(error))
+    key.sign(body).map_err(|error| {
+        Failure::new(Exit::Internal, "the receipt could not be signed")
+            .why(error)
+            .next("nothing was decided; try again")
+    })
 }

@@ -55,7 +55,9 @@ pub(crate) fn write(folder: &Path, files: Files) -> Result<(), Failure> {
     for (path, text) in files {
         let place = folder.join(path);
         let failed = |error: std::io::Error| {
-            Failure::new(Exit::Failed, format!("{} could not be written", place.display())).why(error)
+            Failure::new(Exit::Usage, format!("{} could not be written", place.display()))
+                .why(error)
+                .next("name a folder that you may write to")
         };
         if let Some(parent) = place.parent() {
             DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(failed)?;

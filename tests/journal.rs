@@ -79,3 +79,23 @@ async fn another_key_is_made_only_while_nobody_has_the_project_open() {
     runtime.stop().await.unwrap();
     support::verified(&yard.places().journal(&yard.root()));
 }
+
+#[test]
+fn where_there_is_no_journal_yet_that_is_said_and_json_stays_json() {
+    let yard = Yard::new();
+    for arguments in [&["journal", "show"][..], &["journal", "tail"], &["runs", "list"]] {
+        let (status, out, err) = ran(&yard, arguments);
+        assert_eq!((status, err.as_str()), (0, ""), "{arguments:?}");
+        assert!(out.starts_with("No ") && out.contains(" yet. `stockade run`"), "{arguments:?}: {out}");
+    }
+    // Records are one line of JSON each: none. A list is an array: an empty one.
+    for (arguments, expected) in
+        [(["journal", "show", "--json"], ""), (["journal", "tail", "--json"], ""), (["runs", "list", "--json"], "[]\n")]
+    {
+        assert_eq!(ran(&yard, &arguments), (0, expected.to_owned(), String::new()), "{arguments:?}");
+    }
+    let (status, out, _) = ran(&yard, &["journal", "verify", "--json"]);
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((status, &report["status"]), (6, &"unreadable".into()));
+    assert_eq!(report["faults"][0]["what"], "there is no journal here");
+}

@@ -106,6 +106,7 @@ impl Which {
         let found = waiting.into_iter().find(|pending| pending.call == call).ok_or_else(Failure::out_of_place)?;
         if found.card.digest() != found.shown {
             return Err(Failure::new(Exit::Internal, "the card of this call does not match its digest")
+                .why("what was shown is not what would be signed")
                 .next("do not approve it; look at the journal"));
         }
         Ok((link, found))

@@ -56,7 +56,9 @@ pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
     let mut arguments = BTreeMap::new();
     for (name, value) in args.args {
         if arguments.insert(name.clone(), value).is_some() {
-            return Err(Failure::new(Exit::Usage, format!("the argument {name} is given twice")));
+            return Err(Failure::new(Exit::Usage, format!("the argument {name} is given twice"))
+                .why("only one of them could be meant")
+                .next("leave one out"));
         }
     }
     let request =
@@ -94,8 +96,9 @@ async fn check(link: &Link, request: ToolCallRequest, form: Form) -> Result<Exit
         Reply::Refused { refusal } => return Err(refusal.into()),
         _ => return Err(Failure::out_of_place()),
     };
-    let contract: serde_json::Value = serde_json::from_str(&contract)
-        .map_err(|error| Failure::new(Exit::Internal, "the contract is not JSON").why(error))?;
+    let contract: serde_json::Value = serde_json::from_str(&contract).map_err(|error| {
+        Failure::new(Exit::Internal, "the contract is not JSON").why(error).next("use the same stockade on both sides")
+    })?;
     if form == Form::Json {
         terminal::json(&json!({
             "contract": contract, "digest": digest, "permitted": permitted, "policies": policies,

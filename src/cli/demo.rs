@@ -75,9 +75,13 @@ fn make(folder: Option<&Path>, wait: Option<u32>, places: &Places) -> Result<Pat
         None => free_name(),
     };
     let failed = |error: std::io::Error| {
-        Failure::new(Exit::Usage, format!("the demo cannot be made in {}", folder.display()))
-            .why(error)
-            .next("name a folder that is not there yet: stockade demo DIR")
+        let failure = Failure::new(Exit::Usage, format!("the demo cannot be made in {}", folder.display()));
+        match error.kind() {
+            std::io::ErrorKind::AlreadyExists => failure
+                .why("it is there already, and the demo changes nothing that is there")
+                .next("name a folder that is not there yet: stockade demo DIR"),
+            _ => failure.why(error).next("name a new folder in one that you may write to: stockade demo DIR"),
+        }
     };
     starter::make_folder(&folder).map_err(failed)?;
     starter::write(&folder, DEMO)?;

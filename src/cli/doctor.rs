@@ -1,7 +1,7 @@
 //! `stockade doctor`: whether the sandbox works here, found out by trying, and the command that mends it.
 
 use crate::environment;
-use crate::exit::Exit;
+use crate::exit::{Exit, in_words};
 use crate::terminal;
 use serde_json::json;
 use stockade_runtime::project::{Privacy, PrivateDirectory};
@@ -82,7 +82,7 @@ fn own_places() -> Vec<Check> {
                 cause: String::new(),
                 cure: String::new(),
             },
-            Err(error) => failed(name, error.to_string()),
+            Err(error) => failed(name, in_words(&error.to_string())),
         })
         .collect()
 }

@@ -1,7 +1,8 @@
 //! Past events: reading them, and saying each in one line.
 
+use crate::environment;
 use crate::exit::Failure;
-use std::path::Path;
+use crate::project::ProjectArg;
 use std::sync::Arc;
 use stockade_protocol::event::{
     ApprovalEvent, CallEvent, Event, EventEnvelope, GrantEvent, JournalEvent, RunEvent, RuntimeEvent, SessionEvent,
@@ -11,12 +12,16 @@ use stockade_protocol::text::Untrusted;
 use stockade_protocol::time::Timestamp;
 use stockade_runtime::journal;
 
-/// Every record of the journal in `directory`; none when there is no journal yet.
-pub(crate) fn read(directory: &Path) -> Result<Vec<Arc<EventEnvelope>>, Failure> {
-    if directory.symlink_metadata().is_err() {
+/// Said where a project's journal has no records.
+pub(crate) const NONE: &str = "this project has no journal yet";
+
+/// Every record of the project's journal; none when there is no journal yet.
+pub(crate) fn of_project(project: &ProjectArg) -> Result<Vec<Arc<EventEnvelope>>, Failure> {
+    let directory = environment::places()?.journal(&project.root()?);
+    if !journal::exists(&directory) {
         return Ok(Vec::new());
     }
-    Ok(journal::read(directory)?)
+    Ok(journal::read(&directory)?)
 }
 
 /// One event in one line.

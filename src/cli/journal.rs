@@ -2,13 +2,14 @@
 
 use super::history;
 use crate::environment;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, in_words};
 use crate::link::Door;
-use crate::project::{ProjectArg, Reading};
+use crate::project::Reading;
 use crate::signals::asked_to_end;
 use crate::terminal;
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use stockade_protocol::event::EventEnvelope;
 use stockade_runtime::journal::verify::{self, Report, Status};
@@ -63,22 +64,34 @@ struct Which {
     /// A journal's directory; without it the project's own
     path: Option<PathBuf>,
     #[command(flatten)]
-    project: ProjectArg,
-    /// Print JSON; records one a line
-    #[arg(long)]
-    json: bool,
+    reading: Reading,
 }
 
 impl Which {
     fn directory(&self) -> Result<PathBuf, Failure> {
         match &self.path {
             Some(path) => Ok(path.clone()),
-            None => Ok(environment::places()?.journal(&self.project.root()?)),
+            None => Ok(environment::places()?.journal(&self.reading.project.root()?)),
+        }
+    }
+
+    /// Its records; none where the project has no journal yet.
+    fn events(&self) -> Result<Vec<Arc<EventEnvelope>>, Failure> {
+        match &self.path {
+            Some(path) => Ok(journal::read(path)?),
+            None => history::of_project(&self.reading.project),
+        }
+    }
+
+    /// Says that there is no journal yet. In JSON no lines say the same.
+    fn tell_none(&self) {
+        if !self.reading.json {
+            terminal::say("No journal yet. `stockade run` starts an agent, `stockade call` makes one call.");
         }
     }
 
     fn tell(&self, envelope: &EventEnvelope) {
-        if self.json {
+        if self.reading.json {
             terminal::json_line(envelope);
         } else {
             terminal::say(history::line(envelope));
@@ -89,7 +102,10 @@ impl Which {
 pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
     match args.command {
         Commands::Show { which, run, from, limit } => {
-            let events = history::read(&which.directory()?)?;
+            let events = which.events()?;
+            if events.is_empty() {
+                which.tell_none();
+            }
             let of_run = |event: &EventEnvelope| match &run {
                 Some(run) => event.run.is_some_and(|id| id.to_string().starts_with(run.as_str())),
                 None => true,
@@ -99,7 +115,10 @@ pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
             Ok(Exit::Done)
         }
         Commands::Tail { which, lines, follow } => {
-            let events = history::read(&which.directory()?)?;
+            let events = which.events()?;
+            if events.is_empty() && !follow {
+                which.tell_none();
+            }
             let skipped = events.len().saturating_sub(lines);
             events.iter().skip(skipped).for_each(|event| which.tell(event));
             if follow {
@@ -109,7 +128,7 @@ pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
         }
         Commands::Verify { which } => {
             let report = verify::verify(&which.directory()?);
-            Ok(tell(&report, which.json))
+            Ok(tell(&report, which.reading.json))
         }
         Commands::RotateKey(Reading { project, json }) => rotate_key(&project.root()?, json),
     }
@@ -120,7 +139,7 @@ fn rotate_key(root: &Path, as_json: bool) -> Result<Exit, Failure> {
     let places = environment::places()?;
     let directory = places.journal(root);
     if !journal::exists(&directory) {
-        return Err(failed("this project has no journal yet").next("its first record makes one, with a key of its own"));
+        return Err(failed(history::NONE).next("its first record makes one, with a key of its own"));
     }
     // Held to the end, so that no runtime starts on a journal that is in use.
     let Some(_lock) = ProjectLock::take(&places, root)? else {
@@ -139,8 +158,8 @@ fn rotate_key(root: &Path, as_json: bool) -> Result<Exit, Failure> {
 }
 
 async fn tail(which: &Which, mut from: u64) -> Result<Exit, Failure> {
-    let link = Door::cli(&which.project.root()?)?.join().await?.ok_or_else(|| {
-        Failure::new(Exit::Failed, "there is nothing to follow")
+    let link = Door::cli(&which.reading.project.root()?)?.join().await?.ok_or_else(|| {
+        Failure::new(Exit::Denied, "there is nothing to follow")
             .why("no stockade has this project open, so nothing is added")
             .next("leave --follow out")
     })?;
@@ -189,7 +208,7 @@ fn tell(report: &Report, json: bool) -> Exit {
     }
     for fault in &report.faults {
         let record = fault.record.map_or_else(String::new, |record| format!(" record {record}"));
-        terminal::say(format!("  {}{record}: {}", fault.file, fault.what));
+        terminal::say(format!("  {}{record}: {}", fault.file, in_words(&fault.what)));
     }
     exit
 }

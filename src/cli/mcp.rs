@@ -25,7 +25,9 @@ pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
     let way = Way { places: environment::places()?, root: args.project.root()?, links: Arc::clone(&links) };
     let served = tokio::select! {
         served = serve(way, tokio::io::stdin(), tokio::io::stdout()) => {
-            let failed = |error| Failure::new(Exit::Failed, "the MCP client could not be served").why(error);
+            let failed = |error| Failure::new(Exit::Failed, "the MCP client could not be served")
+                .why(error)
+                .next("look at what the client writes; STOCKADE_LOG=debug shows it");
             served.map(|()| Exit::Done).map_err(failed)
         }
         () = asked_to_end() => Ok(Exit::Interrupted),

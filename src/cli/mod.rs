@@ -86,7 +86,11 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
         .worker_threads(2)
         .enable_all()
         .build()
-        .map_err(|error| Failure::new(Exit::Internal, "stockade could not start its threads").why(error))
+        .map_err(|error| {
+            Failure::new(Exit::Internal, "stockade could not start its threads")
+                .why(error)
+                .next("end other programs, or raise the limit of processes (ulimit -u)")
+        })
         .and_then(|runtime| runtime.block_on(dispatch(cli)));
     match ended {
         Ok(exit) => exit.into(),
@@ -128,10 +132,11 @@ fn one_of<I: Copy + Display>(ids: &[I], typed: &str, what: &str, list: &str) -> 
     let mut found = ids.iter().filter(|id| id.to_string().starts_with(typed));
     match (found.next(), found.next()) {
         (Some(id), None) => Ok(*id),
-        (None, _) => {
-            Err(Failure::new(Exit::Denied, format!("there is no {what} {typed}")).next(format!("`{list}` shows them")))
-        }
+        (None, _) => Err(Failure::new(Exit::Denied, format!("there is no {what} {typed}"))
+            .why("no id begins so")
+            .next(format!("`{list}` shows them"))),
         (Some(_), Some(_)) => Err(Failure::new(Exit::Usage, format!("more than one {what} begins with {typed}"))
+            .why("only what is meant without doubt is done")
             .next(format!("type more of it; `{list}` shows them"))),
     }
 }

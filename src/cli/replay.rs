@@ -2,7 +2,6 @@
 
 use super::history;
 use super::workbench::{NoPort, draw, require_terminal, watch_signals};
-use crate::environment;
 use crate::exit::{Exit, Failure};
 use crate::project::ProjectArg;
 use std::path::PathBuf;
@@ -10,6 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use stockade_protocol::event::{Event, EventEnvelope, EventSource, RunEvent};
 use stockade_protocol::ids::RunId;
+use stockade_runtime::journal;
 use stockade_ui::io::{Input, Mode};
 use tokio::task::JoinSet;
 
@@ -40,15 +40,14 @@ impl EventSource for Recording {
 }
 
 pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
-    let directory = match args.journal {
-        Some(path) => path,
-        None => environment::places()?.journal(&args.project.root()?),
+    let events = match &args.journal {
+        Some(path) => journal::read(path)?,
+        None => history::of_project(&args.project)?,
     };
-    let events = history::read(&directory)?;
     if events.is_empty() {
-        return Err(Failure::new(Exit::Failed, "there is nothing to replay")
-            .why(format!("{} holds no journal", directory.display()))
-            .next("`stockade run` or `stockade call` makes the first record"));
+        return Err(Failure::new(Exit::Denied, "there is nothing to replay")
+            .why(history::NONE)
+            .next("`stockade run` starts an agent, `stockade call` makes one call; both are recorded"));
     }
     let run = args.run.map(|typed| one_run(&events, &typed)).transpose()?;
     require_terminal()?;

@@ -57,11 +57,13 @@ fn agent_of(named: Option<String>, project: &Project) -> Result<String, Failure>
     let known: Vec<&str> = project.agents().keys().map(String::as_str).collect();
     let agent = named.or_else(|| project.configuration().default_agent.clone()).ok_or_else(|| {
         Failure::new(Exit::Usage, "no agent was named, and the project has no default")
+            .why("only an agent can be given a prompt")
             .next(format!("name one with --agent; the project has: {}", known.join(", ")))
     })?;
     if project.agents().contains_key(&agent) {
         return Ok(agent);
     }
     Err(Failure::new(Exit::Usage, format!("there is no agent called {agent}"))
+        .why("no file in agents/ describes it")
         .next(format!("the project has: {}", known.join(", "))))
 }

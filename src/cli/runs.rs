@@ -1,7 +1,6 @@
 //! `stockade runs`: live and past runs, from the journal.
 
 use super::history;
-use crate::environment;
 use crate::exit::{Exit, Failure};
 use crate::project::Reading;
 use crate::terminal;
@@ -54,8 +53,7 @@ pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
         Commands::List(reading) => (reading, None),
         Commands::Show { run, reading } => (reading, Some(run)),
     };
-    let directory = environment::places()?.journal(&project.root()?);
-    let events = history::read(&directory)?;
+    let events = history::of_project(&project)?;
     let runs = fold(&events);
     let Some(one) = one else {
         list(&runs, json);

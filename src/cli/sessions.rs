@@ -58,6 +58,7 @@ pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
             let link = Door::cli(&project.root()?)?.join().await?.ok_or_else(|| {
                 Failure::new(Exit::Denied, "there is no live session")
                     .why("no stockade has this project open, so nothing is running")
+                    .next("a session lives as long as its run; `stockade runs list` shows past ones")
             })?;
             let ids: Vec<_> = sessions(&link).await?.into_iter().map(|info| info.session).collect();
             let session = super::one_of(&ids, &session, "live session", "stockade sessions list")?;

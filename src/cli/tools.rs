@@ -40,6 +40,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
             let info = infos.iter().find(|info| info.name == tool).ok_or_else(|| {
                 let known: Vec<&str> = infos.iter().map(|info| info.name.as_str()).collect();
                 Failure::new(Exit::Denied, format!("there is no tool named {tool}"))
+                    .why("no manifest in tools/ names it")
                     .next(format!("known tools: {}", known.join(", ")))
             })?;
             terminal::json(&schema(info)?);
@@ -55,8 +56,11 @@ fn load(project: &ProjectArg) -> Result<ToolSet, Failure> {
 }
 
 fn schema(info: &ToolInfo) -> Result<serde_json::Value, Failure> {
-    serde_json::from_str(&info.input_schema)
-        .map_err(|error| Failure::new(Exit::Internal, format!("the schema of {} is not JSON", info.name)).why(error))
+    serde_json::from_str(&info.input_schema).map_err(|error| {
+        Failure::new(Exit::Internal, format!("the schema of {} is not JSON", info.name))
+            .why(error)
+            .next("`stockade tools check` reads its manifest")
+    })
 }
 
 fn list(tools: &ToolSet, as_json: bool) -> Result<(), Failure> {

@@ -41,7 +41,9 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
             .next(format!("stockade trust --digest {} {}", project.digest(), project.root_text())));
     }
     if terminal::ask("Trust it in this state? Type yes:") != "yes" {
-        return Err(Failure::new(Exit::Denied, "nothing was trusted").why("the answer was not yes"));
+        return Err(Failure::new(Exit::Denied, "nothing was trusted")
+            .why("the answer was not yes")
+            .next("nothing runs here until you trust it; look at its files, then ask again"));
     }
     project.record_trust(&places)?;
     Ok(Exit::Done)

@@ -30,6 +30,7 @@ pub(crate) async fn run(folder: Option<PathBuf>) -> Result<Exit, Failure> {
     // A mistyped command arrives here as the name of a folder.
     if let Some(folder) = folder.as_deref().filter(|folder| !folder.is_dir()) {
         return Err(Failure::new(Exit::Usage, format!("{} is neither a command nor a folder", folder.display()))
+            .why("there is no folder of this name, and no command")
             .next("`stockade --help` lists the commands; `stockade DIR` opens the project in a folder"));
     }
     require_terminal()?;
@@ -106,7 +107,11 @@ pub(crate) async fn draw(
         let mut screen = Workbench::new(options.clone(), me, jiff::tz::TimeZone::system());
         app::run(&mut screen, source.as_ref(), &mut port, inputs, sender, &options)
     });
-    let failed = |why: String| Failure::new(Exit::Internal, "the workbench could not go on").why(why);
+    let failed = |why: String| {
+        Failure::new(Exit::Internal, "the workbench could not go on")
+            .why(why)
+            .next("everything up to here is in the journal: `stockade replay`")
+    };
     match drawing.await.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))? {
         Ended::Quit => Ok(Exit::Done),
         Ended::Ended(_) => Ok(Exit::Interrupted),

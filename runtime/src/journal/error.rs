@@ -8,7 +8,7 @@ use stockade_protocol::refusal::{Authority, Refusal, RefusalCode};
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// Another program has it open for writing.
-    #[error("the journal in {} is in use by {}; close that program or work through it", dir.display(), .pid.map_or_else(|| "another program".to_owned(), |pid| format!("process {pid}")))]
+    #[error("the journal in {} is in use by {}", dir.display(), .pid.map_or_else(|| "another program".to_owned(), |pid| format!("process {pid}")))]
     Busy {
         /// The journal.
         dir: PathBuf,
@@ -16,7 +16,7 @@ pub enum JournalError {
         pid: Option<u32>,
     },
     /// A file could not be used.
-    #[error("cannot {what}: {source}; check the disk and the permissions of the state directory")]
+    #[error("cannot {what}: {source}")]
     Io {
         /// What was tried, with the path.
         what: String,
@@ -25,7 +25,7 @@ pub enum JournalError {
         source: std::io::Error,
     },
     /// A directory or file is not as only its owner could have left it.
-    #[error("{} is not safe to use: {why}; fix its owner and mode, or move it away", path.display())]
+    #[error("{} is not safe to use: {why}", path.display())]
     Place {
         /// The file or directory.
         path: PathBuf,
@@ -41,7 +41,7 @@ pub enum JournalError {
         why: String,
     },
     /// The key file is not the one that must sign next.
-    #[error("the journal's key is {expected}, but the key file holds {found}; restore the right key file")]
+    #[error("the journal's key is {expected}, but the key file holds {found}")]
     WrongKey {
         /// Public key that the journal goes on with, hex.
         expected: String,
@@ -49,7 +49,7 @@ pub enum JournalError {
         found: String,
     },
     /// The journal does not verify. It is not opened for writing, nor read as if it did.
-    #[error("the journal does not verify: {}{what} ({file}); keep it as evidence and start a new one", .record.map_or_else(String::new, |record| format!("record {record}: ")))]
+    #[error("the journal does not verify: {}{what} ({file})", .record.map_or_else(String::new, |record| format!("record {record}: ")))]
     Tampered {
         /// The file.
         file: String,
@@ -59,7 +59,7 @@ pub enum JournalError {
         what: String,
     },
     /// There is no journal, or none that this version reads.
-    #[error("there is no journal that this version can read in {}: {why}", dir.display())]
+    #[error("{} holds no journal that this version can read: {why}", dir.display())]
     Unreadable {
         /// The directory.
         dir: PathBuf,
@@ -67,7 +67,7 @@ pub enum JournalError {
         why: String,
     },
     /// A record holds an event this version does not know.
-    #[error("record {record} cannot be read by this version: {what}; use the version that wrote it")]
+    #[error("record {record} cannot be read by this version: {what}")]
     Event {
         /// The record.
         record: u64,
@@ -75,7 +75,7 @@ pub enum JournalError {
         what: String,
     },
     /// The record is too large.
-    #[error("a record of {bytes} bytes is over the limit of {limit}; split it")]
+    #[error("a record of {bytes} bytes is over the limit of {limit}")]
     TooLarge {
         /// Its size in bytes.
         bytes: usize,
@@ -89,7 +89,7 @@ pub enum JournalError {
     #[error("the event cannot be recorded: with its secrets replaced it is no longer an event ({0})")]
     Redaction(String),
     /// An earlier write failed. What is on disk is unknown until the next start, so nothing more is accepted.
-    #[error("the journal stopped accepting records: {why}; free the disk or repair it, then start again")]
+    #[error("the journal stopped accepting records: {why}")]
     Poisoned {
         /// The first failure.
         why: String,
@@ -106,12 +106,32 @@ impl JournalError {
     }
 
     pub(super) fn none(dir: &Path) -> Self {
-        Self::Unreadable { dir: dir.to_owned(), why: "there is none".to_owned() }
+        Self::Unreadable { dir: dir.to_owned(), why: "it has no records".to_owned() }
+    }
+
+    /// What to do next.
+    #[must_use]
+    pub const fn next(&self) -> &'static str {
+        match self {
+            Self::Busy { .. } => "close that program, or work through it",
+            Self::Io { .. } => "check the disk and the permissions of the state directory",
+            Self::Place { .. } => "fix its owner and mode, or move it away",
+            Self::Key { .. } => "mend or restore the key file; without its key a journal is only read",
+            Self::WrongKey { .. } => "restore the right key file; without its key a journal is only read",
+            Self::Tampered { .. } => "keep it as evidence: move its directory away, and a new one is begun",
+            Self::Unreadable { .. } => "name the directory of a journal, or none for the project's own",
+            Self::Event { .. } => "use the version that wrote it",
+            Self::TooLarge { .. } | Self::Canon(_) | Self::Redaction(_) => {
+                "make what is to be recorded smaller or simpler"
+            }
+            Self::Poisoned { .. } => "free the disk or repair it, then start again",
+            Self::Closed => "start again",
+        }
     }
 
     /// The refusal of a call that cannot be journaled.
     #[must_use]
     pub fn refusal(&self) -> Refusal {
-        Refusal::new(RefusalCode::Unavailable, Authority::Journal, self.to_string())
+        Refusal::new(RefusalCode::Unavailable, Authority::Journal, self.to_string()).next(self.next())
     }
 }

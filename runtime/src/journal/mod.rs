@@ -286,5 +286,8 @@ pub fn exists(dir: &Path) -> bool {
 /// [`JournalError::Tampered`] when it does not verify, [`JournalError::Event`] when it holds an event that this
 /// version does not know, [`JournalError::Unreadable`] when there is none.
 pub fn read(dir: &Path) -> Result<Vec<Arc<EventEnvelope>>, JournalError> {
+    if !exists(dir) {
+        return Err(JournalError::none(dir));
+    }
     open::read(dir)
 }

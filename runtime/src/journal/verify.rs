@@ -94,6 +94,9 @@ impl Report {
 /// Verifies the journal in `dir`, also while it is being written. Reads only; needs no key but the public one in it.
 #[must_use]
 pub fn verify(dir: &Path) -> Report {
+    if !super::exists(dir) {
+        return Report::unreadable(dir, "there is no journal here");
+    }
     let loaded = Dir::open(dir).and_then(|opened| load::load(&opened, &mut |_, _| {}));
     match loaded {
         Ok(loaded) if loaded.chain.count() == 0 && loaded.checkpoints == 0 && loaded.torn.is_empty() => {
