@@ -64,6 +64,13 @@ impl Place {
         self.try_open().unwrap().0
     }
 
+    /// Changes one byte where it lies: much faster than writing the file anew.
+    fn change(&self, name: &str, at: usize, byte: u8) {
+        use std::os::unix::fs::FileExt as _;
+        let file = std::fs::OpenOptions::new().write(true).open(self.file(name)).unwrap();
+        assert_eq!(file.write_at(&[byte], at as u64).unwrap(), 1);
+    }
+
     /// A copy of the journal as it is on disk now, as a crash would leave it.
     fn crashed(&self) -> Self {
         let copy = Self::new();
