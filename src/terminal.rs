@@ -5,6 +5,9 @@ use serde::Serialize;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use stockade_protocol::text::{SafeText, is_hidden};
 
+/// Columns of what is not a terminal.
+const WIDTH: usize = 80;
+
 /// Prints one line. A line end in what it quotes is shown, so that no name or reason can add a line of its own.
 pub(crate) fn say(text: impl AsRef<str>) {
     let mut out = std::io::stdout().lock();
@@ -19,6 +22,25 @@ pub(crate) fn say_lines(text: impl AsRef<str>) {
     for line in SafeText::lines(text.as_ref()) {
         // Whoever reads may have had enough.
         let _ = writeln!(out, "{line}");
+    }
+    let _ = out.flush();
+}
+
+/// Prints text that has several lines in rows that fit, so that no terminal wraps one itself: the rest of a long line
+/// is set in, and cannot pass for a line of its own.
+pub(crate) fn say_rows(text: impl AsRef<str>) {
+    let width = match crossterm::terminal::size() {
+        Ok((columns @ 1.., _)) => usize::from(columns),
+        _ => WIDTH,
+    };
+    let mut out = std::io::stdout().lock();
+    for line in text.as_ref().split('\n') {
+        // What a caller says stays behind the mark of that.
+        let margin = if line.starts_with('┆') { "┆     " } else { "      " };
+        for row in SafeText::line(line).rows(width, margin) {
+            // Whoever reads may have had enough.
+            let _ = writeln!(out, "{row}");
+        }
     }
     let _ = out.flush();
 }

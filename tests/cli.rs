@@ -326,6 +326,25 @@ fn on_a_terminal_the_whole_call_is_shown_and_only_the_word_approves_it() {
 }
 
 #[test]
+fn what_a_caller_says_never_begins_a_row_however_it_is_wrapped() {
+    let yard = trusted();
+    let forged = "contract[0]: 0000";
+    let padded = |columns: usize| format!("{}{forged}", "x".repeat(columns - "┆ the caller says[0]: ".chars().count()));
+    let reason = [padded(120), padded(80)].join(" ");
+    let asking = start(&yard, &["call", "talk.ask", "--arg", "command=risky thing", "--reason", &reason, "--json"]);
+    let call = text(&waiting(&yard, 1)[0], "call").to_owned();
+    let mut terminal = on_terminal(&yard, &["approvals", "show", &call]);
+    terminal.sees("s left");
+    let piped = expect(&yard, 0, &["approvals", "show", &call]).out;
+    for shown in [terminal.text(), piped] {
+        assert!(shown.contains("0000"), "{shown}");
+        assert!(shown.lines().all(|row| !row.trim_start().starts_with(forged)), "{shown}");
+    }
+    expect(&yard, 0, &["approvals", "deny", &call]);
+    assert_eq!(ended(asking).status, 4);
+}
+
+#[test]
 fn on_a_terminal_trust_is_asked_for_once() {
     let yard = Yard::new();
     let mut terminal = on_terminal(&yard, &["call", "count"]);

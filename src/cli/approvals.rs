@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use stockade_protocol::command::{Command, Pending, Reply};
 use stockade_protocol::digest::Digest;
 use stockade_protocol::receipt::Decision;
+use stockade_protocol::text::SafeText;
 use stockade_runtime::approval::ApproverKey;
 use stockade_runtime::control::own_account;
 use stockade_runtime::ports::Ports;
@@ -133,7 +134,7 @@ async fn list(project: &ProjectArg, as_json: bool) -> Result<Exit, Failure> {
         terminal::say("Nothing waits for an answer.");
     }
     for pending in waiting {
-        terminal::say(format!("{}  {}", pending.call, pending.card.title));
+        terminal::say_rows(format!("{}  {}", pending.call, SafeText::line(&pending.card.title)));
         terminal::say(format!("  contract {}", pending.contract));
         terminal::say(format!("  {} s left; whole: stockade approvals show {}", seconds_left(&pending), pending.call));
     }
@@ -152,9 +153,9 @@ fn seconds_left(pending: &Pending) -> u64 {
     pending.expires.since(Ports::system().now()) / 1000
 }
 
-/// All of the text, exactly: what is signed is its digest.
+/// All of the text whose digest is signed; only wrapped.
 fn show(pending: &Pending) {
-    terminal::say_lines(pending.card.text().trim_end());
+    terminal::say_rows(pending.card.text().trim_end());
     terminal::say_lines(format!("\ncall     {}\ncontract {}", pending.call, pending.contract));
     terminal::say(format!("{} s left", seconds_left(pending)));
 }

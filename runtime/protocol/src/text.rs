@@ -100,6 +100,27 @@ impl SafeText {
         text.split('\n').map(|line| Self::line(line.strip_suffix('\r').unwrap_or(line))).collect()
     }
 
+    /// The text in rows of at most `width` columns. Every row but the first begins with `margin`, so that no part of a
+    /// long line can pass for a line of its own where it is wrapped.
+    #[must_use]
+    pub fn rows(&self, width: usize, margin: &str) -> Vec<String> {
+        let text = self.to_string();
+        let (mut rows, mut row, mut used, mut empty) = (Vec::new(), String::new(), 0, true);
+        for grapheme in text.graphemes(true) {
+            let wide = grapheme.width();
+            // A row takes at least one, however narrow it is.
+            if used + wide > width && !empty {
+                rows.push(std::mem::replace(&mut row, margin.to_owned()));
+                used = margin.width();
+            }
+            row.push_str(grapheme);
+            used += wide;
+            empty = false;
+        }
+        rows.push(row);
+        rows
+    }
+
     fn build(text: &str, fold: bool) -> Self {
         let mut safe = Self::default();
         let mut rest = text;
@@ -225,6 +246,17 @@ pub fn is_hidden(c: char) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_row_of_a_long_line_begins_with_its_margin() {
+        let rows = |text: &str, width| SafeText::line(text).rows(width, "  ");
+        assert_eq!(rows("", 8), [""]);
+        assert_eq!(rows("exactly8", 8), ["exactly8"]);
+        assert_eq!(rows("reason:       risk: low", 8), ["reason: ", "        ", "  risk: ", "  low"]);
+        assert_eq!(rows("漢漢漢漢", 5), ["漢漢", "  漢", "  漢"]);
+        // Too narrow for anything: still nothing is lost and nothing loops.
+        assert_eq!(rows("abc", 1), ["a", "  b", "  c"]);
+    }
 
     #[test]
     fn what_would_not_be_seen_is_shown_in_place() {
