@@ -147,7 +147,9 @@ impl From<Refusal> for Failure {
             Some(rule) => format!("{} ({rule})", refusal.reason),
             None => refusal.reason.clone(),
         };
-        Self::new(refusal.code.into(), format!("{} by {}", refusal.code, refusal.authority)).why(why).next(refusal.next)
+        let what = format!("{} by {}", refusal.code, refusal.authority);
+        // As it is: a reason may be a person's own words.
+        Self { why, ..Self::new(refusal.code.into(), what).next(refusal.next) }
     }
 }
 
@@ -175,7 +177,17 @@ pub(crate) fn in_words(text: &str) -> String {
             && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
     };
     let parts = out.split(": ").collect::<Vec<_>>();
-    parts.iter().filter(|part| !is_symbol(part)).copied().collect::<Vec<_>>().join(": ")
+    let beside_words = |at: usize| parts.get(at + 1).is_some_and(|next| begins_with_a_system_error(next));
+    let kept = parts.iter().enumerate().filter(|(at, part)| !(is_symbol(part) && beside_words(*at)));
+    kept.map(|(_, part)| *part).collect::<Vec<_>>().join(": ")
+}
+
+fn begins_with_a_system_error(text: &str) -> bool {
+    (1..=133).any(|number| {
+        let error = std::io::Error::from_raw_os_error(number).to_string();
+        let words = error.split(" (os error ").next().unwrap_or_default();
+        text.starts_with(words) && !words.starts_with("Unknown error")
+    })
 }
 
 /// What to do about one of stockade's own places.
@@ -341,13 +353,22 @@ mod tests {
     }
 
     #[test]
+    fn a_reason_of_a_refusal_stays_as_it_was_given() {
+        use stockade_protocol::refusal::{Authority, RefusalCode};
+        let reason = "EPERM: Permission denied (os error 13)";
+        let failure = Failure::from(Refusal::new(RefusalCode::Rejected, Authority::Person, reason));
+        assert_eq!(failure.why, reason);
+    }
+
+    #[test]
     fn the_systems_numbers_and_symbols_are_left_out_and_nothing_else() {
         for (given, said) in [
             ("x: Permission denied (os error 13)", "x: Permission denied"),
             ("EACCES: Permission denied", "Permission denied"),
-            ("a: ENOENT: not there (os error 2); b (os error 17)", "a: not there; b"),
+            ("a: ENOENT: No such file or directory (os error 2); b (os error 17)", "a: No such file or directory; b"),
+            ("refused: ENOUGH: no more", "refused: ENOUGH: no more"),
             ("(os error) (os error x) (os error 1", "(os error) (os error x) (os error 1"),
-            ("ELF: E: Ex: E 1: x", "E: Ex: E 1: x"),
+            ("ELF: E: Ex: E 1: x", "ELF: E: Ex: E 1: x"),
             ("", ""),
         ] {
             assert_eq!(in_words(given), said, "{given}");
