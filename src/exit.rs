@@ -128,16 +128,30 @@ impl Failure {
     }
 }
 
-/// Drawable whatever it quotes: each line goes through the untrusted-text type.
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (label, text) in [("stockade: ", &self.what), ("  why:  ", &self.why), ("  next: ", &self.next)] {
-            for (at, line) in SafeText::lines(text).iter().filter(|_| !text.is_empty()).enumerate() {
-                let label = if at == 0 { label } else { "        " };
-                writeln!(f, "{label}{line}")?;
+impl Failure {
+    /// Drawable whatever it quotes, in rows of at most `columns`. What to do next stays whole: it may be a command that
+    /// is copied, and nothing of it comes from outside.
+    pub(crate) fn rows(&self, columns: usize) -> Vec<String> {
+        const MARGIN: &str = "        ";
+        let parts = [
+            ("stockade: ", &self.what, columns),
+            ("  why:  ", &self.why, columns),
+            ("  next: ", &self.next, usize::MAX),
+        ];
+        let mut rows = Vec::new();
+        for (label, text, columns) in parts.into_iter().filter(|(_, text, _)| !text.is_empty()) {
+            for (at, line) in text.lines().enumerate() {
+                let label = if at == 0 { label } else { MARGIN };
+                rows.extend(SafeText::line(&format!("{label}{line}")).rows(columns, MARGIN));
             }
         }
-        Ok(())
+        rows
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.rows(usize::MAX).iter().try_for_each(|row| writeln!(f, "{row}"))
     }
 }
 
@@ -350,6 +364,15 @@ mod tests {
         assert_eq!(of_run(RunOutcome::Failed, [Expired]), Exit::Unapproved);
         assert_eq!(of_run(RunOutcome::Failed, [Denied]), Exit::Failed);
         assert_eq!(of_run(RunOutcome::Timeout, [Expired]), Exit::Failed);
+    }
+
+    #[test]
+    fn nothing_that_a_failure_quotes_begins_a_row() {
+        let why = format!("{}stockade: all is well", "x".repeat(80 - 8));
+        let failure = Failure::new(Exit::Failed, "it failed").why(why).next("y".repeat(100));
+        let rows = failure.rows(80);
+        assert_eq!(rows.iter().filter(|row| row.starts_with("stockade: ")).count(), 1, "{rows:#?}");
+        assert_eq!(rows.last(), Some(&format!("  next: {}", "y".repeat(100))), "what may be copied stays whole");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Lines out and answers in. Everything that is printed is made drawable first, on a terminal or not: a pipe may end
 //! in one. Only `--raw` output leaves as it is, and never onto a terminal.
 
+use crate::exit::Failure;
+use crossterm::terminal::{WindowSize, window_size};
 use serde::Serialize;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use stockade_protocol::text::{SafeText, is_hidden};
@@ -8,12 +10,31 @@ use stockade_protocol::text::{SafeText, is_hidden};
 /// Columns of what is not a terminal.
 const WIDTH: usize = 80;
 
-/// Prints one line. A line end in what it quotes is shown, so that no name or reason can add a line of its own.
+/// What the rest of a line begins with that is longer than the terminal is wide.
+const MARGIN: &str = "      ";
+
+/// Prints one line. A line end in what it quotes is shown, and on a terminal the rest of a long line is set in, so that
+/// no name or reason can add a line of its own.
 pub(crate) fn say(text: impl AsRef<str>) {
-    let mut out = std::io::stdout().lock();
+    let out = std::io::stdout();
+    let width = if out.is_terminal() { width() } else { usize::MAX };
     // Whoever reads may have had enough.
-    let _ = writeln!(out, "{}", SafeText::line(text.as_ref()));
-    let _ = out.flush();
+    let _ = print(&mut out.lock(), &SafeText::line(text.as_ref()), width, MARGIN);
+}
+
+/// Columns of the terminal.
+fn width() -> usize {
+    match window_size() {
+        Ok(WindowSize { columns: columns @ 1.., .. }) => usize::from(columns),
+        _ => WIDTH,
+    }
+}
+
+fn print(out: &mut impl std::io::Write, line: &SafeText, width: usize, margin: &str) -> std::io::Result<()> {
+    for row in line.rows(width, margin) {
+        writeln!(out, "{row}")?;
+    }
+    out.flush()
 }
 
 /// Prints text that has several lines, such as a tool's output, each made drawable.
@@ -26,28 +47,31 @@ pub(crate) fn say_lines(text: impl AsRef<str>) {
     let _ = out.flush();
 }
 
-/// Prints text that has several lines in rows that fit, so that no terminal wraps one itself: the rest of a long line
-/// is set in, and cannot pass for a line of its own.
+/// Prints text that has several lines, each as [`say`] does on a terminal, also where it is read through a pager.
 pub(crate) fn say_rows(text: impl AsRef<str>) {
-    let width = match crossterm::terminal::size() {
-        Ok((columns @ 1.., _)) => usize::from(columns),
-        _ => WIDTH,
-    };
+    let width = width();
     let mut out = std::io::stdout().lock();
     for line in text.as_ref().split('\n') {
         // What a caller says stays behind the mark of that.
-        let margin = if line.starts_with('┆') { "┆     " } else { "      " };
-        for row in SafeText::line(line).rows(width, margin) {
-            // Whoever reads may have had enough.
-            let _ = writeln!(out, "{row}");
-        }
+        let margin = if line.starts_with('┆') { "┆     " } else { MARGIN };
+        // Whoever reads may have had enough.
+        let _ = print(&mut out, &SafeText::line(line), width, margin);
     }
-    let _ = out.flush();
 }
 
 /// Prints one line beside the output: hints and progress.
 pub(crate) fn note(text: impl AsRef<str>) {
-    let _ = writeln!(std::io::stderr().lock(), "{}", SafeText::line(text.as_ref()));
+    let err = std::io::stderr();
+    let width = if err.is_terminal() { width() } else { usize::MAX };
+    let _ = print(&mut err.lock(), &SafeText::line(text.as_ref()), width, MARGIN);
+}
+
+/// Says why the command could not do its work.
+pub(crate) fn fail(failure: &Failure) {
+    let err = std::io::stderr();
+    let width = if err.is_terminal() { width() } else { usize::MAX };
+    let mut err = err.lock();
+    failure.rows(width).iter().for_each(|row| drop(writeln!(err, "{row}")));
 }
 
 /// Prints text that has several lines beside the output.

@@ -19,6 +19,7 @@ mod trust;
 mod workbench;
 
 use crate::exit::{Exit, Failure};
+use crate::terminal;
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -95,7 +96,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     match ended {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            eprint!("{failure}");
+            terminal::fail(&failure);
             failure.exit.into()
         }
     }

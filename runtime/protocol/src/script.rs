@@ -65,6 +65,18 @@ pub const FINDINGS: usize = 16;
 /// there are more.
 #[must_use]
 pub fn lookalikes(text: &str) -> Vec<Lookalike> {
+    let mut found = lookalike_words(text);
+    for sign in text.chars() {
+        if let Some(like) = ascii_twin(sign) {
+            push(&mut found, Lookalike { word: sign.to_string(), why: Why::Sign { sign, like } });
+        }
+    }
+    found
+}
+
+/// As [`lookalikes`], of words alone: for prose, whose quotes and dashes imitate nothing that runs.
+#[must_use]
+pub fn lookalike_words(text: &str) -> Vec<Lookalike> {
     let mut found: Vec<Lookalike> = Vec::new();
     for word in text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '.' | '-' | '_'))) {
         let ascii = || word.split('.').map(ascii_label).collect::<Vec<_>>().join(".");
@@ -75,11 +87,6 @@ pub fn lookalikes(text: &str) -> Vec<Lookalike> {
         }
         if word.chars().any(is_right_to_left) {
             push(&mut found, Lookalike { word: word.to_owned(), why: Why::RightToLeft });
-        }
-    }
-    for sign in text.chars() {
-        if let Some(like) = ascii_twin(sign) {
-            push(&mut found, Lookalike { word: sign.to_string(), why: Why::Sign { sign, like } });
         }
     }
     found

@@ -3,7 +3,7 @@
 use stockade_protocol::card::{Card, Field};
 use stockade_protocol::contract::{Contract, Demand, Effect, FileContract};
 use stockade_protocol::digest::Digest;
-use stockade_protocol::script::{Lookalike, Why, lookalikes};
+use stockade_protocol::script::{lookalike_words, lookalikes};
 use stockade_protocol::text::SafeText;
 
 /// Builds the card. `reason` is what the caller says; `policies` are those that permit with a person's approval.
@@ -120,16 +120,15 @@ fn why(contract: &Contract, policies: &[String]) -> String {
 
 fn warnings(facts: &[Field], claims: &[Field]) -> Vec<String> {
     let mut warnings = Vec::new();
-    for field in facts.iter().chain(claims) {
+    let facts = facts.iter().map(|field| (field, lookalikes as fn(&str) -> _));
+    let claims = claims.iter().map(|field| (field, lookalike_words as fn(&str) -> _));
+    for (field, alike) in facts.chain(claims) {
         let hidden: usize = field.lines.iter().map(|line| SafeText::line(line).hidden()).sum();
         if hidden > 0 {
             let plural = if hidden == 1 { "character" } else { "characters" };
             warnings.push(format!("{hidden} hidden {plural} in {}, shown as \\u{{…}}", field.label));
         }
-        // Words of the caller are prose, whose quotes and dashes imitate nothing that runs.
-        let prose = claims.contains(field);
-        let tells = |found: &Lookalike| !prose || !matches!(found.why, Why::Sign { .. });
-        for found in field.lines.iter().flat_map(|line| lookalikes(line)).filter(tells) {
+        for found in field.lines.iter().flat_map(|line| alike(line)) {
             warnings.push(format!("{}: {found}", field.label));
         }
     }

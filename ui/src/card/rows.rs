@@ -4,7 +4,7 @@ use crate::text::{count, plural};
 use crate::view::ink::{Ink, Line, columns};
 use ratatui::style::{Modifier, Style};
 use stockade_protocol::card::{Card, Field};
-use stockade_protocol::script::{Why, lookalikes};
+use stockade_protocol::script::{lookalike_words, lookalikes};
 use stockade_protocol::text::{PieceKind, SafeText};
 use unicode_segmentation::UnicodeSegmentation as _;
 
@@ -125,8 +125,7 @@ fn notes(rows: &mut Vec<CardRow>, value: &str, claim: bool, width: usize, margin
     if hidden > 0 {
         note(format!("{} made visible", plural(hidden as u64, "hidden character")));
     }
-    // As on the runtime's list: a claim is prose, whose quotes and dashes imitate nothing.
-    for found in lookalikes(value).into_iter().filter(|found| !claim || !matches!(found.why, Why::Sign { .. })) {
+    for found in if claim { lookalike_words(value) } else { lookalikes(value) } {
         note(found.to_string());
     }
 }

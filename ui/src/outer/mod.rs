@@ -9,6 +9,7 @@ pub use paint::Canvas;
 pub(crate) use writer::Writer;
 
 use crate::contain::is_contained;
+use crossterm::terminal::WindowSize;
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::AsFd as _;
@@ -84,8 +85,9 @@ impl Outer {
     /// Columns and rows; 80 by 24 where the terminal does not say.
     #[must_use]
     pub fn size(&self) -> (u16, u16) {
-        match crossterm::terminal::size() {
-            Ok((columns, rows)) if columns > 0 && rows > 0 => (columns, rows),
+        // Not crossterm's `size`: where no terminal answers, that starts `tput`.
+        match crossterm::terminal::window_size() {
+            Ok(WindowSize { columns: columns @ 1.., rows: rows @ 1.., .. }) => (columns, rows),
             _ => (80, 24),
         }
     }
