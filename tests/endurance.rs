@@ -36,16 +36,8 @@ fn held(yard: &Yard) -> Held {
     }
 }
 
-/// Processes that carry this project's label.
 fn processes(yard: &Yard) -> usize {
-    let state = yard.places().project_state(&yard.root());
-    let label = state.file_name().unwrap().to_str().unwrap().to_owned();
-    let all = fs::read_dir("/proc").unwrap().flatten();
-    all.filter(|process| {
-        let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).contains(&label)
-    })
-    .count()
+    support::helpers(yard, &yard.root()).len()
 }
 
 async fn session(runtime: &Runtime) {

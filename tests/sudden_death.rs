@@ -7,7 +7,6 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use stockade_protocol::event::{Event, EventSource as _, GrantEvent, RunEvent, RuntimeEvent};
@@ -32,32 +31,19 @@ enum Victim {
     All,
 }
 
-impl Victim {
-    /// What a process of stockade that serves this project is; `None` for any other. A worker's first process has its
-    /// launcher's arguments and, once it has been named, a name of its own; what the worker starts dies with it.
-    fn of(process: &Path, label: &str) -> Option<Self> {
-        let line = fs::read(process.join("cmdline")).ok()?;
-        let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        if !line.contains(label) {
-            return None;
-        }
+/// The processes of stockade that serve this project, without the program itself. A worker's first process has its
+/// launcher's arguments and, once it has been named, a name of its own; what the worker starts dies with it.
+fn processes(yard: &Yard) -> Vec<(i32, Victim)> {
+    let what = |pid: i32, line: &str| {
         if line.contains("__supervisor") {
-            return Some(Self::Supervisor);
+            return Some(Victim::Supervisor);
         }
-        let name = fs::read_to_string(process.join("comm")).ok()?;
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
         let first = name.trim_end() == "stockade-init";
-        line.contains("__launch").then_some(if first { Self::Init } else { Self::Launcher })
-    }
-}
-
-/// The processes of stockade that serve this project, without the program itself.
-fn processes(label: &str) -> Vec<(i32, Victim)> {
-    let all = fs::read_dir("/proc").unwrap().flatten();
-    all.filter_map(|entry| {
-        let pid = entry.file_name().to_str()?.parse().ok()?;
-        Some((pid, Victim::of(&entry.path(), label)?))
-    })
-    .collect()
+        line.contains("__launch").then_some(if first { Victim::Init } else { Victim::Launcher })
+    };
+    let all = support::helpers(yard, &yard.root()).into_iter();
+    all.filter_map(|(pid, line)| Some((pid, what(pid, &line)?))).collect()
 }
 
 /// Whether there was anything to kill: it may be gone already.
@@ -141,7 +127,6 @@ async fn dies(victim: Victim) {
         yard.write("tools/talk.clad.toml", &support::TALK.replace(save, "finalize = true"));
         yard.write("agents/busy.toml", &agent);
         yard.trust();
-        let label = yard.places().project_state(&yard.root()).file_name().unwrap().to_str().unwrap().to_owned();
         let mut seen = 0;
         for _ in 0..BATCH {
             assert!(tries < TRIES, "{victim:?}: only {killed} of {TRIES} times there was anything to kill");
@@ -153,13 +138,13 @@ async fn dies(victim: Victim) {
             let begun = if victim == Victim::Init { Victim::Init } else { Victim::Launcher };
             until("a session starts", Duration::from_secs(30), || {
                 ended = program.try_wait().unwrap();
-                ended.is_some() || processes(&label).iter().any(|(_, what)| *what == begun)
+                ended.is_some() || processes(&yard).iter().any(|(_, what)| *what == begun)
             });
             // On a machine that stood still meanwhile the run may be over; it must then have ended well.
             assert!(ended.is_none_or(|status| status.success()), "{context}: {ended:?}");
             std::thread::sleep(Duration::from_micros(random.below(300_000)));
             let own = i32::try_from(program.id()).unwrap();
-            let found = processes(&label);
+            let found = processes(&yard);
             let own = program.try_wait().unwrap().is_none().then_some((own, Victim::Program));
             let victims = own.into_iter().chain(found).filter(|(_, what)| victim == Victim::All || *what == victim);
             let hit = victims.filter(|(pid, _)| kill(*pid)).count();
@@ -168,7 +153,7 @@ async fn dies(victim: Victim) {
             // Without its workers the program must end by itself: its run cannot go on.
             until("the program ends", Duration::from_secs(30), || program.try_wait().unwrap().is_some());
             let left = LEFT.saturating_sub(began.elapsed()).max(Duration::from_secs(1));
-            until(&format!("{context}: no process is left"), left, || processes(&label).is_empty());
+            until(&format!("{context}: no process is left"), left, || processes(&yard).is_empty());
             accounted(&yard, &mut seen, &context).await;
         }
     }

@@ -6,7 +6,6 @@ mod support;
 
 use nix::sys::signal::Signal;
 use std::fs;
-use std::path::Path;
 use support::Yard;
 use support::tui::Tui;
 
@@ -15,15 +14,6 @@ fn demo(yard: &Yard, columns: u16, rows: u16) -> Tui {
     let environment: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let folder = yard.root().join("demo");
     Tui::start(&["demo", folder.to_str().unwrap()], &environment, columns, rows)
-}
-
-/// Processes that serve the project in `folder`: its supervisor, launchers and first processes carry its label.
-fn helpers_of(yard: &Yard, folder: &Path) -> Vec<String> {
-    let state = yard.places().project_state(folder);
-    let label = state.file_name().unwrap().to_str().unwrap();
-    let lines =
-        fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " ")).filter(|line| line.contains(label)).collect()
 }
 
 /// Nothing runs any more, so leaving asks nothing.
@@ -109,9 +99,9 @@ fn a_terminal_that_goes_away_ends_the_program_and_everything_it_runs() {
     let folder = yard.root().join("demo");
     let mut workbench = demo(&yard, 100, 30);
     workbench.sees("1 waiting");
-    assert!(!helpers_of(&yard, &folder).is_empty(), "a session lives");
+    assert!(!support::helpers(&yard, &folder).is_empty(), "a session lives");
     workbench.hang_up();
-    assert_eq!(helpers_of(&yard, &folder), Vec::<String>::new());
+    assert_eq!(support::helpers(&yard, &folder), []);
     assert!(!folder.join("out/report.csv").exists());
     support::verified(&yard.places().journal(&folder));
     // A recording has nothing that runs, and ends all the same.

@@ -354,6 +354,20 @@ pub async fn decide(runtime: &Runtime, receipt: Receipt) -> Reply {
     runtime.command(&person(), Command::Decide { receipt }).await
 }
 
+/// The supervisor, the launchers and the workers' first processes of the project in `folder`, each with its arguments,
+/// which hold the project's label.
+pub fn helpers(yard: &Yard, folder: &Path) -> Vec<(i32, String)> {
+    let state = yard.places().project_state(folder);
+    let label = state.file_name().unwrap().to_str().unwrap();
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let read = all.filter_map(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        Some((entry.file_name().to_str()?.parse().ok()?, line))
+    });
+    read.filter(|(_, line)| line.contains(label)).collect()
+}
+
 /// A journal verifies, and nothing in it is unsealed.
 pub fn verified(journal: &Path) {
     let report = stockade_runtime::journal::verify::verify(journal);
